@@ -1,0 +1,1 @@
+"""Kafka-grade consumer groups for Redis Streams."""

@@ -1,0 +1,55 @@
+"""What can happen to a group: a heartbeat, or time passing."""
+
+import enum
+
+import attrs
+
+from streamshard.core.group import ShardProgress
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Seq, ShardIndex, Token, View
+
+PROTOCOL_VERSION = 1
+"""The one coordination version this module speaks."""
+
+
+class Intent(enum.Enum):
+    """What a heartbeat asks for; on the wire the epochs 0, positive and -1."""
+
+    JOIN = "JOIN"
+    STAY = "STAY"
+    LEAVE = "LEAVE"
+
+
+@attrs.frozen
+class Hold:
+    """A shard the sender may still be reading or handling."""
+
+    shard: ShardIndex
+    token: Token
+    draining: bool = False
+
+
+@attrs.frozen
+class Heartbeat:
+    """One attempt of one instance to renew, with everything it may still be reading."""
+
+    member: MemberId
+    intent: Intent
+    epoch: Epoch
+    """As sent; the identity of the life that ``STAY`` and ``LEAVE`` speak for."""
+    instance: InstanceId | None
+    """None for a client of the older contract."""
+    seq: Seq
+    holds: tuple[Hold, ...] = ()
+    view: View | None = None
+    metadata_version: int = 0
+    member_name: str = ""
+    request_id: str = ""
+    protocol_version: int = PROTOCOL_VERSION
+    max_concurrency: int = 1
+    available: int = 0
+    owned: tuple[ShardIndex, ...] = ()
+    """For display, and for clients without ``holds``."""
+    revoking: tuple[ShardIndex, ...] = ()
+    progress: tuple[ShardProgress, ...] = ()
+    advertised_url: str | None = None
+    client_version: str | None = None

@@ -1,0 +1,193 @@
+"""The group record: members, targets, and who holds which shard. Safety is judged on this alone."""
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+from streamshard.core.ids import (
+    Epoch,
+    Generation,
+    GroupKey,
+    InstanceId,
+    LayoutVersion,
+    Lineage,
+    MemberId,
+    Millis,
+    Nonce,
+    RecordId,
+    Seq,
+    ShardIndex,
+    Token,
+    Version,
+    WallMillis,
+)
+
+
+class MemberState(enum.Enum):
+    """Where a member is in its life; the last two are terminal."""
+
+    STARTING = "STARTING"
+    ACTIVE = "ACTIVE"
+    LEAVING = "LEAVING"
+    EXPIRED = "EXPIRED"
+    FENCED = "FENCED"
+
+
+LIVE = frozenset({MemberState.STARTING, MemberState.ACTIVE})
+TERMINAL = frozenset({MemberState.EXPIRED, MemberState.FENCED})
+
+
+@attrs.frozen
+class Member:
+    """A name in the group, and the instance that lives under it."""
+
+    id: MemberId
+    name: str
+    instance: InstanceId
+    epoch: Epoch
+    state: MemberState
+    joined_at: WallMillis
+    max_concurrency: int = 1
+    legacy: bool = False
+    advertised_url: str | None = None
+    client_version: str | None = None
+    ignored_claims: int = 0
+    """Claims of unknown versions in a row; the third fences the sender."""
+    ended_at: WallMillis | None = None
+    """When it became terminal; only for tidying up."""
+
+    @property
+    def live(self) -> bool:
+        """Takes part in the assignment."""
+        return self.state in LIVE
+
+
+@attrs.frozen
+class Holding:
+    """An instance's right to read a shard, committed before anybody is told."""
+
+    member: MemberId
+    instance: InstanceId
+    generation: Generation
+    token: Token
+    floor: Token
+    """The shard's last token before this grant; a fence above it means lost writes."""
+    seq: Seq
+    """The heartbeat it was granted in; only a later one can release it."""
+    draining: bool = False
+    lapsed: bool = False
+    """Never extended again; free once an L_s has passed since a coordinator saw this."""
+    listed: bool = False
+    """The holder has reported it; before that a legacy member's omission releases nothing."""
+
+
+@attrs.frozen
+class Quarantine:
+    """No new grants until a coordinator has itself seen this lineage for L_s."""
+
+    reason: str
+    since: WallMillis
+
+
+@attrs.frozen
+class ShardProgress:
+    """How far a member says it has got with a shard; for display and for the ack floor."""
+
+    shard: ShardIndex
+    last_delivered: RecordId | None = None
+    last_acked: RecordId | None = None
+    ack_floor: RecordId | None = None
+    pending: int = 0
+    in_flight: int = 0
+    read_state: str = "IDLE"
+
+
+@attrs.frozen
+class Row:
+    """An instance's last accepted renewal; beside the record, and allowed to be lost."""
+
+    instance: InstanceId
+    seq: Seq
+    mark: Nonce
+    """Random for each accepted renewal: what coordinators watch for change."""
+    lease_ms: Millis
+    available: int = 0
+    progress: tuple[ShardProgress, ...] = ()
+
+
+def _members(members: Mapping[MemberId, Member]) -> Mapping[MemberId, Member]:
+    return MappingProxyType(dict(sorted(members.items())))
+
+
+def _targets(targets: Mapping[ShardIndex, MemberId]) -> Mapping[ShardIndex, MemberId]:
+    return MappingProxyType(dict(sorted(targets.items())))
+
+
+def _holdings(holdings: Mapping[ShardIndex, Holding]) -> Mapping[ShardIndex, Holding]:
+    return MappingProxyType(dict(sorted(holdings.items())))
+
+
+def _tokens(tokens: Mapping[ShardIndex, Token]) -> Mapping[ShardIndex, Token]:
+    return MappingProxyType(dict(sorted(tokens.items())))
+
+
+def _leases(leases: Mapping[InstanceId, Millis]) -> Mapping[InstanceId, Millis]:
+    return MappingProxyType(dict(sorted(leases.items())))
+
+
+def _layout(layout: Mapping[ShardIndex, Generation]) -> Mapping[ShardIndex, Generation]:
+    return MappingProxyType(dict(sorted(layout.items())))
+
+
+@attrs.frozen
+class GroupRecord:
+    """Everything durable about a group."""
+
+    key: GroupKey
+    version: Version
+    ring: tuple[Nonce, ...]
+    store: str
+    """Identity of the store this lineage was last proven against."""
+    layout_version: LayoutVersion
+    layout: Mapping[ShardIndex, Generation] = attrs.field(converter=_layout)
+    """The adopted layout: the shards to assign, each with its generation."""
+    group_epoch: Epoch = Epoch(1)
+    assignment_epoch: Epoch = Epoch(1)
+    metadata_version: int = 1
+    """Grows with every commit that changes members, targets or holdings."""
+    members: Mapping[MemberId, Member] = attrs.field(converter=_members, factory=dict)
+    targets: Mapping[ShardIndex, MemberId] = attrs.field(converter=_targets, factory=dict)
+    holdings: Mapping[ShardIndex, Holding] = attrs.field(converter=_holdings, factory=dict)
+    last_tokens: Mapping[ShardIndex, Token] = attrs.field(converter=_tokens, factory=dict)
+    """Also of shards that are gone: tokens only grow."""
+    longest_leases: Mapping[InstanceId, Millis] = attrs.field(converter=_leases, factory=dict)
+    """The longest lease ever answered to each instance that may still hold something."""
+    past_lineages: tuple[Lineage, ...] = ()
+    quarantine: Quarantine | None = None
+    allow_legacy: bool = False
+
+    @property
+    def lineage(self) -> Lineage:
+        """The lineage of the present version."""
+        return self.version.lineage
+
+    def held_by(self, instance: InstanceId) -> dict[ShardIndex, Holding]:
+        """The shards that ``instance`` may be reading, by index."""
+        return {shard: h for shard, h in self.holdings.items() if h.instance == instance}
+
+
+@attrs.frozen
+class GroupTombstone:
+    """What a deleted group leaves behind: old readers may still be reading."""
+
+    key: GroupKey
+    version: Version
+    group_epoch: Epoch
+    metadata_version: int
+    holdings: Mapping[ShardIndex, Holding] = attrs.field(converter=_holdings)
+    last_tokens: Mapping[ShardIndex, Token] = attrs.field(converter=_tokens)
+    longest_leases: Mapping[InstanceId, Millis] = attrs.field(converter=_leases)
+    past_lineages: tuple[Lineage, ...]
+    deleted_at: WallMillis

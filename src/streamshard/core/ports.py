@@ -1,0 +1,267 @@
+"""Everything the core needs from outside, as protocols: implement them without importing us.
+
+Each promise (order, atomicity, errors) stands in a docstring here and in a contract test that every
+adapter passes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from streamshard.core.commands import Heartbeat
+from streamshard.core.effects import (
+    DropGroup,
+    GuardResult,
+    MendLag,
+    Provision,
+    ProvisionResult,
+    RaiseFence,
+    RaiseLayout,
+    RaiseResult,
+    Seal,
+    ShardProbe,
+)
+from streamshard.core.group import GroupRecord, GroupTombstone, Row
+from streamshard.core.ids import (
+    GroupKey,
+    GroupName,
+    InstanceId,
+    Instant,
+    Millis,
+    Nonce,
+    RecordId,
+    ShardIndex,
+    StreamPrefix,
+    Version,
+    WallMillis,
+)
+from streamshard.core.records import AckMode, AckReply, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.stream import FenceMark, StreamRecord, StreamTombstone
+
+
+@attrs.frozen
+class StoreSource:
+    """Which store answered, and over which connection: a change of either is a first load of everything."""
+
+    identity: str
+    connection: int
+
+
+@attrs.frozen
+class StreamSnapshot:
+    """A stream record (or its tombstone, or None if there never was one) as one read saw it."""
+
+    source: StoreSource
+    record: StreamRecord | StreamTombstone | None
+
+
+@attrs.frozen
+class GroupSnapshot:
+    """A group record (or its tombstone, or None) with its renewal rows, as one atomic read saw them."""
+
+    source: StoreSource
+    record: GroupRecord | GroupTombstone | None
+    rows: Mapping[InstanceId, Row]
+
+
+@attrs.frozen
+class StreamChange:
+    """Replace the stream's record. ``expected`` None: nothing is there, not even a tombstone."""
+
+    expected: Version | None
+    value: StreamRecord | StreamTombstone
+
+
+@attrs.frozen
+class GroupChange:
+    """Replace (``value`` set) or only compare (``value`` None) a group's record.
+
+    ``expected`` None means that nothing is there, not even a tombstone. A tombstone is replaced by
+    naming its version. Replacing a record by a tombstone drops its rows.
+    """
+
+    key: GroupKey
+    expected: Version | None
+    value: GroupRecord | GroupTombstone | None = None
+
+
+@attrs.frozen
+class RowWrite:
+    """Write a renewal row; refused as `StaleSequence` unless its seq is above the stored one.
+
+    ``force`` skips that comparison (clients of the older contract have no seq).
+    """
+
+    group: GroupName
+    row: Row
+    force: bool = False
+
+
+@attrs.frozen
+class Transaction:
+    """One atomic commit within one stream: every comparison holds, then every write; or nothing at all."""
+
+    prefix: StreamPrefix
+    source: StoreSource
+    stream: StreamChange | None = None
+    groups: tuple[GroupChange, ...] = ()
+    row: RowWrite | None = None
+    same_rows: Mapping[tuple[GroupName, InstanceId], Nonce | None] = attrs.field(factory=dict)
+    """Rows that must still carry this mark (None: must be absent)."""
+    drop_rows: tuple[tuple[GroupName, InstanceId], ...] = ()
+
+
+class MetadataStore(Protocol):
+    """Durable records with compare-and-set, and renewal rows beside them.
+
+    Records survive a crash once `commit` has returned; rows need not. Both are visible to every
+    coordinator before `commit` returns. A record that can't be decoded raises `MetadataCorrupt`, one of
+    a newer schema `UnsupportedSchema`, both for that record alone. Every driver error is raised as
+    `StoreUnavailable`, with nothing changed; where that can't be known, as `CommitUncertain`.
+    """
+
+    async def load_stream(self, prefix: StreamPrefix) -> StreamSnapshot:
+        """Read one stream's record."""
+        ...
+
+    async def load_group(self, key: GroupKey) -> GroupSnapshot:
+        """Read one group's record and rows in one atomic step."""
+        ...
+
+    async def commit(self, transaction: Transaction) -> None:
+        """Apply atomically, in one round trip.
+
+        Raise `RevisionConflict` if a record or a row compared is another one, `StaleSequence` if only
+        the row's seq is not newer, `SourceChanged` if the store or the connection is another one;
+        nothing is written then.
+        """
+        ...
+
+    async def prefixes(self) -> tuple[StreamPrefix, ...]:
+        """Every stream that has a record (not a tombstone), sorted."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every resource; idempotent."""
+        ...
+
+
+class StreamBackend(Protocol):
+    """The coordinator's side of Redis: shard keys, their groups and their fences.
+
+    Each order is one atomic step per shard, guarded by the shard's fence, and may be repeated. Raises
+    `StreamUnavailable` if Redis does not answer; whether the order was carried out is then unknown,
+    and asking again is safe.
+    """
+
+    async def provision(self, orders: Sequence[Provision]) -> tuple[ProvisionResult, ...]:
+        """Make shard keys, groups and marks; results in the order of ``orders``."""
+        ...
+
+    async def raise_fences(self, orders: Sequence[RaiseFence]) -> tuple[RaiseResult, ...]:
+        """Raise token marks; results in the order of ``orders``."""
+        ...
+
+    async def raise_layouts(self, orders: Sequence[RaiseLayout]) -> tuple[GuardResult, ...]:
+        """Raise layout marks; results in the order of ``orders``."""
+        ...
+
+    async def read_fences(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[FenceMark, ...]:
+        """Read the marks of shards; a missing fence has ``generation`` None."""
+        ...
+
+    async def probe(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[ShardProbe, ...]:
+        """Look at shards exactly, each in one atomic step; never writes."""
+        ...
+
+    async def seal(self, order: Seal) -> GuardResult:
+        """Retire a shard if nothing is left on it for any group but the ignored ones."""
+        ...
+
+    async def tidy(self, orders: Sequence[DropGroup | MendLag]) -> tuple[GuardResult, ...]:
+        """Drop the groups of deleted ones, mend counters; results in the order of ``orders``."""
+        ...
+
+
+class ShardLog(Protocol):
+    """The member's and the producer's side of Redis.
+
+    Each fenced order compares generation, seal and the group's token in one atomic step with what it
+    does, and raises the mark if its token is higher. Raises `StreamUnavailable` if Redis does not
+    answer.
+    """
+
+    async def read(self, wanted: Sequence[tuple[ShardAccess, int]]) -> tuple[ReadReply, ...]:
+        """Take at most so many new records of each shard; never waits. One order per shard."""
+        ...
+
+    async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+        """Take over a page of everything pending in the group from ``start`` on, whoever's name it is under."""
+        ...
+
+    async def acknowledge(self, access: ShardAccess, ids: Sequence[RecordId], mode: AckMode) -> AckReply:
+        """Acknowledge records."""
+        ...
+
+    async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
+        """Return when one of these stream keys has a record after its id, or on the timeout. Delivers nothing."""
+        ...
+
+    async def append(
+        self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
+    ) -> RecordId | None:
+        """Add a record to an existing key; None if there is no such key (never makes one).
+
+        Raises `NotWritten` if it surely was not written, `MaybeWritten` if that can't be known.
+        """
+        ...
+
+    async def drop_consumer(self, access: ShardAccess) -> bool:
+        """Delete the consumer's name from the group if nothing is pending under it; True if it is gone."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        ...
+
+
+class Clock(Protocol):
+    """Time of this process."""
+
+    def boot(self) -> Instant:
+        """Milliseconds on a clock that counts suspend and never steps."""
+        ...
+
+    def wall(self) -> WallMillis:
+        """Unix time; for display and for tokens only."""
+        ...
+
+    async def sleep(self, duration: Millis) -> None:
+        """Wait."""
+        ...
+
+
+class Entropy(Protocol):
+    """Randomness of this process."""
+
+    def nonce(self) -> Nonce:
+        """128 random bits, in hex."""
+        ...
+
+    def fraction(self) -> float:
+        """Uniform in [0, 1), for jitter."""
+        ...
+
+
+class CoordinatorApi(Protocol):
+    """What members and producers need of a coordinator: in process, or over HTTP."""
+
+    async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
+        """Answer one attempt; raises `CoordinatorUnreachable` if no answer came in time."""
+        ...
+
+    async def routing(self, key: GroupKey) -> Routing:
+        """Raise `StreamNotFound` or `GroupNotFound` if there is nothing to route to."""
+        ...
