@@ -8,9 +8,13 @@ CLOCK_DRIFT_PERCENT = 1
 """The most that two clocks' *rates* may differ (their values are never compared)."""
 
 
+SHORT_LEASE_MS = 3_000
+"""Below this the margin is relative: half a second would eat the lease."""
+
+
 def client_lease_ms(lease: Millis) -> Millis:
     """How long a client may go on after *sending* the heartbeat that was answered."""
-    if lease >= 3_000:
+    if lease >= SHORT_LEASE_MS:
         margin = max(500, lease * 5 // 100)
     else:
         margin = -(-lease * 15 // 100)

@@ -1,0 +1,69 @@
+"""What can be asked about streams and groups without changing them."""
+
+import enum
+from collections.abc import Mapping
+
+import attrs
+
+from streamshard.core.group import GroupRecord, Row
+from streamshard.core.ids import InstanceId
+from streamshard.core.stream import DrainLook, Resharding, StreamRecord
+
+
+class GroupState(enum.Enum):
+    """How far a group's holdings are from its targets."""
+
+    EMPTY = "EMPTY"
+    ASSIGNING = "ASSIGNING"
+    RECONCILING = "RECONCILING"
+    STABLE = "STABLE"
+
+
+@attrs.frozen
+class GroupView:
+    """A group with its stream and renewal rows, as one look saw them."""
+
+    stream: StreamRecord
+    record: GroupRecord
+    rows: Mapping[InstanceId, Row]
+
+    @property
+    def state(self) -> GroupState:
+        """EMPTY, ASSIGNING, RECONCILING or STABLE."""
+        record = self.record
+        live = [m for m in record.members.values() if m.live]
+        if not live:
+            return GroupState.EMPTY
+        if record.assignment_epoch != record.group_epoch or set(record.targets) != set(record.layout):
+            return GroupState.ASSIGNING
+        held = {shard: h.member for shard, h in record.holdings.items() if h.listed and not h.lapsed}
+        return GroupState.STABLE if held == dict(record.targets) else GroupState.RECONCILING
+
+
+@attrs.frozen
+class MigrationView:
+    """A resharding and why it waits, if it does."""
+
+    resharding: Resharding
+    rollback_eligible: bool
+    provisioned: int
+    to_provision: int
+    draining: tuple[DrainLook, ...]
+
+
+@attrs.frozen
+class Health:
+    """What was measured just now."""
+
+    coordinator_id: str
+    store: str
+    redis: str
+    loop: str
+    invariant_violations: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """UP, DEGRADED or DOWN."""
+        if self.store != "UP" or self.loop == "STALLED":
+            return "DOWN"
+        return "UP" if self.redis != "DOWN" and not self.invariant_violations else "DEGRADED"
