@@ -41,4 +41,4 @@ clean:
 	    echo "streamshard needs Python 3.11 or newer, but '$(PYTHON)' is" \
 	        "$$($(PYTHON) --version 2>/dev/null || echo 'not to be found')" \
 	        "- name another one: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
