@@ -1,0 +1,1 @@
+"""The shards themselves: in memory, and in Redis or Valkey."""

@@ -1,0 +1,197 @@
+"""A bounded set of connections to one Redis server: whole pipelines out, raw replies in, errors translated."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+from redis.asyncio.connection import AbstractConnection, ConnectionPool, parse_url
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.retry import Retry
+
+from streamshard.core.ids import Millis
+from streamshard.errors import ConfigurationError, StreamUnavailable
+
+Command: TypeAlias = tuple[str | bytes | int | float, ...]
+
+DEFAULT_TIMEOUT = Millis(5_000)
+
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (BusyLoadingError, "LOADING: the server is still reading its data set from disk"),
+    (ReadOnlyError, "READONLY: the server is a replica and takes no writes"),
+    (MasterDownError, "MASTERDOWN: the replica has lost its primary"),
+    (ClusterDownError, "CLUSTERDOWN: the cluster does not serve this slot"),
+    (MovedError, "MOVED: the server is a cluster node, and this adapter speaks to a standalone server"),
+    (OutOfMemoryError, "OOM: the server is at its maxmemory"),
+    (NoPermissionError, "NOPERM: the account lacks a permission"),
+    (AuthenticationError, "AUTH: the server wants another login"),
+    (AuthenticationWrongNumberOfArgsError, "AUTH: the server wants another login"),
+)
+
+
+class NotSent(StreamUnavailable):
+    """Nothing of the order left this process."""
+
+
+class AnswerLost(StreamUnavailable):
+    """The order may have reached the server; its answer did not come back."""
+
+
+class Refused(StreamUnavailable):
+    """The server answered with an error and did nothing."""
+
+
+def describe(error: BaseException) -> str:
+    """Say which trouble ``error`` is, in a few words."""
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return f"{reason} ({error})"
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
+    return f"{error or type(error).__name__}"
+
+
+def value(outcome: object) -> Any:
+    """An outcome's reply, or its trouble raised as `StreamUnavailable`."""
+    if isinstance(outcome, StreamUnavailable):
+        raise outcome
+    if isinstance(outcome, RedisError):
+        raise Refused(f"Redis refused the order: {describe(outcome)}") from outcome
+    return outcome
+
+
+class Connections:
+    """At most ``limit`` connections; who finds none free waits, no longer than an exchange may take.
+
+    A connection goes back only if every reply of its exchange was read: one that was cancelled or timed
+    out in between would answer the next order with the reply to the last.
+    """
+
+    def __init__(self, url: str, *, limit: int, timeout: Millis = DEFAULT_TIMEOUT) -> None:
+        if limit < 1:
+            raise ConfigurationError(f"max_connections: must be at least 1, not {limit}")
+        if timeout < 1:
+            raise ConfigurationError(f"timeout: must be at least 1 ms, not {timeout}")
+        self._make = _factory(url, timeout)
+        self._limit = limit
+        self._timeout = timeout
+        self._slots = asyncio.Semaphore(limit)
+        self._free: list[AbstractConnection] = []
+        self._used: list[AbstractConnection] = []
+        self._closed = False
+
+    async def exchange(self, commands: Sequence[Command], timeout: Millis | None = None) -> list[object]:
+        """Send ``commands`` in one piece; give for each its reply, its `RedisError`, or `AnswerLost`.
+
+        Raises `NotSent` if no connection could be had.
+        """
+        outcomes: list[object] = []
+        async with self._connection() as connection:
+            try:
+                async with asyncio.timeout((timeout or self._timeout) / 1000):
+                    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                    for _ in commands:
+                        outcomes.append(await _reply(connection))
+            except (RedisError, OSError) as error:
+                lost = AnswerLost(f"Redis did not answer: {describe(error)}")
+                outcomes.extend([lost] * (len(commands) - len(outcomes)))
+                await connection.disconnect(nowait=True)
+            except BaseException:
+                await connection.disconnect(nowait=True)
+                raise
+        return outcomes
+
+    async def close(self) -> None:
+        """Disconnect everything, also what is in use; idempotent."""
+        self._closed = True
+        free, self._free = self._free, []
+        for connection in (*free, *self._used):
+            await connection.disconnect()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AbstractConnection]:
+        await self._take_slot()
+        connection = self._free.pop() if self._free else self._make()
+        self._used.append(connection)
+        try:
+            await self._make_ready(connection)
+            yield connection
+        finally:
+            self._used.remove(connection)
+            self._slots.release()
+            if connection.is_connected and not self._closed:
+                self._free.append(connection)
+            else:
+                await connection.disconnect(nowait=True)
+
+    async def _take_slot(self) -> None:
+        if self._closed:
+            raise NotSent("The connections to Redis are closed")
+        try:
+            async with asyncio.timeout(self._timeout / 1000):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise NotSent(f"All {self._limit} connections to Redis are busy: raise max_connections") from error
+
+    async def _make_ready(self, connection: AbstractConnection) -> None:
+        try:
+            async with asyncio.timeout(self._timeout / 1000):
+                if connection.is_connected and await _is_stale(connection):
+                    await connection.disconnect(nowait=True)
+                connect: Callable[[], Awaitable[None]] = connection.connect
+                await connect()
+        except (RedisError, OSError) as error:
+            await connection.disconnect(nowait=True)
+            raise NotSent(f"Redis can't be reached: {describe(error)}") from error
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+
+
+async def _reply(connection: AbstractConnection) -> object:
+    try:
+        return await connection.read_response()
+    except (ResponseError, BusyLoadingError) as refusal:
+        return refusal
+
+
+async def _is_stale(connection: AbstractConnection) -> bool:
+    # The driver renamed the question in its version 8.
+    can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
+    try:
+        return bool(await can_read())
+    except (RedisError, OSError):
+        return True
+
+
+def _factory(url: str, timeout: Millis) -> Callable[[], AbstractConnection]:
+    try:
+        options: dict[str, Any] = dict(parse_url(url))
+    except ValueError as error:
+        raise ConfigurationError(f"redis: {url!r} is no Redis URL: {error}") from error
+    # The deadline of an exchange is ours alone: a second one per read, or a silent retry, would blur
+    # what was sent. RESP2 and bytes are what the scripts' replies are read as.
+    options.update(
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=None,
+        socket_connect_timeout=timeout / 1000,
+        retry=Retry(NoBackoff(), 0),
+        retry_on_timeout=False,
+        health_check_interval=0,
+    )
+    make: Callable[[], AbstractConnection] = ConnectionPool(**options).make_connection
+    return make

@@ -1,0 +1,68 @@
+-- Shared by every script of a shard: KEYS[1] is the shard's key, KEYS[2] the fence beside it.
+local key, fence = KEYS[1], KEYS[2]
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function is_stream()
+  return redis.call('TYPE', key).ok == 'stream'
+end
+
+-- A flat reply of names and values as a table; an absent name stays nil, an unknown value is false.
+local function named(flat)
+  local found = {}
+  for i = 1, #flat, 2 do
+    found[flat[i]] = flat[i + 1]
+  end
+  return found
+end
+
+local function read_marks(group)
+  local got = redis.call('HMGET', fence, 'gen', 'sealed', 'layout', 't:' .. (group or ''))
+  return {
+    generation = tonumber(got[1]),
+    sealed = got[2] == '1',
+    layout = tonumber(got[3]) or 0,
+    token = tonumber(got[4]) or 0,
+    token_text = got[4] or '0',
+  }
+end
+
+local function sealed_for(marks, generation)
+  return marks.generation == generation and marks.sealed
+end
+
+local function later_known(marks, generation, layout)
+  return (marks.generation ~= nil and marks.generation > generation) or marks.layout > layout
+end
+
+-- The groups on the key, in the server's order; a key that is missing or no stream has none.
+local function read_groups()
+  local groups = {}
+  if is_stream() then
+    for i, flat in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+      groups[i] = named(flat)
+    end
+  end
+  return groups
+end
+
+local function find_group(name)
+  for _, group in ipairs(read_groups()) do
+    if group.name == name then
+      return group
+    end
+  end
+  return nil
+end
+
+-- Counters may lie after XDEL and XTRIM: the range just after the position does not.
+local function first_undelivered(group)
+  local found = redis.call('XRANGE', key, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)
+  return found[1] and found[1][1] or false
+end
+
+local function nothing_left(group)
+  return redis.call('XPENDING', key, group.name)[1] == 0 and not first_undelivered(group)
+end

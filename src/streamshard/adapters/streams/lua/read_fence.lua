@@ -1,0 +1,1 @@
+return {redis.call('EXISTS', key), redis.call('HGETALL', fence)}

@@ -1,0 +1,156 @@
+"""The coordinator's side of shards in Redis or Valkey (one server, no cluster)."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connections, value
+from streamshard.adapters.streams.scripts import Call, load, run, shard_call
+from streamshard.core.effects import (
+    DropGroup,
+    GroupProbe,
+    GuardResult,
+    MendLag,
+    Provision,
+    ProvisionResult,
+    RaiseFence,
+    RaiseLayout,
+    RaiseResult,
+    RaiseVerdict,
+    Seal,
+    ShardProbe,
+)
+from streamshard.core.ids import Generation, GroupName, LayoutVersion, Millis, RecordId, ShardIndex, StreamPrefix, Token
+from streamshard.core.stream import FenceMark
+
+CALLS_A_PIPELINE = 256
+"""Bounds what one exchange keeps in memory on both sides."""
+
+
+class RedisStreamBackend:
+    """`StreamBackend` over scripts, each guarded by the fence beside its shard."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    @classmethod
+    def from_url(cls, url: str, *, max_connections: int = 8, timeout: Millis = DEFAULT_TIMEOUT) -> "RedisStreamBackend":
+        """Connect on first use; raises `ConfigurationError` for a URL that is none."""
+        return cls(Connections(url, limit=max_connections, timeout=timeout))
+
+    async def provision(self, orders: Sequence[Provision]) -> tuple[ProvisionResult, ...]:
+        """Make shard keys, groups and marks."""
+        replies = await self._run([_provision(order) for order in orders])
+        return tuple(ProvisionResult(reply.decode()) for reply in replies)
+
+    async def raise_fences(self, orders: Sequence[RaiseFence]) -> tuple[RaiseResult, ...]:
+        """Raise token marks."""
+        replies = await self._run([_raise_fence(order) for order in orders])
+        return tuple(RaiseResult(RaiseVerdict(verdict.decode()), Token(int(mark))) for verdict, mark in replies)
+
+    async def raise_layouts(self, orders: Sequence[RaiseLayout]) -> tuple[GuardResult, ...]:
+        """Raise layout marks."""
+        script = load("raise_layout")
+        replies = await self._run([shard_call(script, o.prefix, o.shard, o.generation, o.layout) for o in orders])
+        return tuple(GuardResult(reply.decode()) for reply in replies)
+
+    async def read_fences(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[FenceMark, ...]:
+        """Read the marks of shards."""
+        replies = await self._run([shard_call(load("read_fence"), prefix, shard) for shard in shards])
+        return tuple(_fence_mark(shard, reply) for shard, reply in zip(shards, replies, strict=True))
+
+    async def probe(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[ShardProbe, ...]:
+        """Look at shards exactly."""
+        replies = await self._run([shard_call(load("probe"), prefix, shard) for shard in shards])
+        return tuple(_shard_probe(shard, reply) for shard, reply in zip(shards, replies, strict=True))
+
+    async def seal(self, order: Seal) -> GuardResult:
+        """Retire a shard if nothing is left on it."""
+        guard = (order.generation, order.layout)
+        groups = (len(order.registered), *order.registered, *order.ignored)
+        (reply,) = await self._run([shard_call(load("seal"), order.prefix, order.shard, *guard, *groups)])
+        return GuardResult(reply.decode())
+
+    async def tidy(self, orders: Sequence[DropGroup | MendLag]) -> tuple[GuardResult, ...]:
+        """Drop the groups of deleted ones, mend counters."""
+        replies = await self._run([_tidy(order) for order in orders])
+        return tuple(GuardResult(reply.decode()) for reply in replies)
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        await self._connections.close()
+
+    async def _run(self, calls: Sequence[Call]) -> list[Any]:
+        replies: list[Any] = []
+        for first in range(0, len(calls), CALLS_A_PIPELINE):
+            outcomes = await run(self._connections, calls[first : first + CALLS_A_PIPELINE])
+            replies.extend(value(outcome) for outcome in outcomes)
+        return replies
+
+
+def _provision(order: Provision) -> Call:
+    groups = [text for group in order.groups for text in (group.name, group.start_id)]
+    guard = (order.generation, order.layout)
+    return shard_call(load("provision"), order.prefix, order.shard, *guard, int(order.adopt), *groups)
+
+
+def _raise_fence(order: RaiseFence) -> Call:
+    guard = (order.generation, order.layout)
+    return shard_call(load("raise_fence"), order.prefix, order.shard, *guard, order.group, order.floor, order.token)
+
+
+def _tidy(order: DropGroup | MendLag) -> Call:
+    match order:
+        case DropGroup():
+            script = load("drop_group")
+        case MendLag():
+            script = load("mend_lag")
+        case _:
+            assert_never(order)
+    return shard_call(script, order.prefix, order.shard, order.generation, order.layout, order.group)
+
+
+def _fence_mark(shard: ShardIndex, reply: Any) -> FenceMark:
+    exists, flat = reply
+    marks = {_text(name): number.decode() for name, number in zip(flat[::2], flat[1::2], strict=True)}
+    return FenceMark(
+        shard=shard,
+        key_exists=bool(exists),
+        generation=Generation(int(marks["gen"])) if "gen" in marks else None,
+        sealed=marks.get("sealed") == "1",
+        layout=LayoutVersion(int(marks["layout"])) if "layout" in marks else None,
+        tokens={GroupName(n[2:]): Token(int(marks[n])) for n in sorted(marks) if n.startswith("t:")},
+    )
+
+
+def _shard_probe(shard: ShardIndex, reply: Any) -> ShardProbe:
+    exists, generation, sealed, length, lag_known, groups = reply
+    return ShardProbe(
+        shard=shard,
+        exists=bool(exists),
+        generation=None if generation is None else Generation(generation),
+        sealed=bool(sealed),
+        length=length,
+        groups=tuple(sorted((_group_probe(group) for group in groups), key=lambda probe: probe.name)),
+        lag_known=bool(lag_known),
+    )
+
+
+def _group_probe(reply: Any) -> GroupProbe:
+    name, pending, lag, last_delivered, first_undelivered, oldest_pending = reply
+    return GroupProbe(
+        name=GroupName(_text(name)),
+        pending=pending,
+        lag=lag,
+        last_delivered=RecordId(last_delivered.decode()),
+        first_undelivered=_record_id(first_undelivered),
+        oldest_pending=_record_id(oldest_pending),
+    )
+
+
+def _record_id(raw: bytes | None) -> RecordId | None:
+    return None if raw is None else RecordId(raw.decode())
+
+
+def _text(raw: bytes) -> str:
+    # Other people's groups may be named in any bytes.
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,136 @@
+"""The member's and the producer's side of shards in Redis or Valkey (one server, no cluster)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamshard.adapters.streams.appender import Appender
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, value
+from streamshard.adapters.streams.record_ids import id_order
+from streamshard.adapters.streams.scripts import Call, load, run, shard_call
+from streamshard.adapters.streams.values import encode_fields
+from streamshard.core.ids import Millis, RecordId
+from streamshard.core.records import Access, AckMode, AckReply, ClaimReply, ReadReply, Record, ShardAccess
+from streamshard.errors import InvalidRequest
+
+WAIT_GRACE_MS = 2_000
+"""How much longer than the block itself an answer to a wait may take."""
+
+
+class RedisShardLog:
+    """`ShardLog` over fenced scripts; waits and appends have connections apart from reads.
+
+    After `StreamUnavailable` from a read, records may have been delivered whose answer was lost: they
+    are pending in the group, and a claim from the start finds them.
+    """
+
+    def __init__(self, orders: Connections, waits: Connections, appends: Connections) -> None:
+        self._orders = orders
+        self._waits = waits
+        self._appends = appends
+        self._appender = Appender(appends)
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, max_connections: int = 8, max_waits: int = 16, timeout: Millis = DEFAULT_TIMEOUT
+    ) -> "RedisShardLog":
+        """Connect on first use; at most ``max_connections + max_waits + 1`` connections.
+
+        Raises `ConfigurationError` for a URL that is none.
+        """
+        return cls(
+            orders=Connections(url, limit=max_connections, timeout=timeout),
+            waits=Connections(url, limit=max_waits, timeout=timeout),
+            appends=Connections(url, limit=1, timeout=timeout),
+        )
+
+    async def read(self, wanted: Sequence[tuple[ShardAccess, int]]) -> tuple[ReadReply, ...]:
+        """Take at most so many new records of each shard, all shards in one round trip."""
+        outcomes = await run(self._orders, [_read(access, count) for access, count in wanted])
+        return tuple([_read_reply(value(outcome)) for outcome in outcomes])
+
+    async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+        """Take over a page of what is pending, whoever's name it is under."""
+        if count < 1:
+            raise InvalidRequest(f"count: must be at least 1, not {count}")
+        (outcome,) = await run(self._orders, [_member_call("claim", access, access.consumer, start, count)])
+        return _claim_reply(value(outcome))
+
+    async def acknowledge(self, access: ShardAccess, ids: Sequence[RecordId], mode: AckMode) -> AckReply:
+        """Acknowledge records; ``ACK_DEL`` only acknowledges where the server has no XACKDEL."""
+        (outcome,) = await run(self._orders, [_member_call("acknowledge", access, mode.value, *ids)])
+        reply = value(outcome)
+        return AckReply(Access(reply[0].decode()), *reply[1:])
+
+    async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
+        """Return when one of these keys has a record after its id, or on the timeout."""
+        if timeout < 1:
+            return
+        if not after:
+            await asyncio.sleep(timeout / 1000)
+            return
+        command: Command = ("XREAD", "COUNT", 1, "BLOCK", timeout, "STREAMS", *after.keys(), *after.values())
+        (outcome,) = await self._waits.exchange([command], Millis(timeout + WAIT_GRACE_MS))
+        value(outcome)
+
+    async def append(
+        self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
+    ) -> RecordId | None:
+        """Add a record to an existing key; concurrent appends share a round trip."""
+        record = encode_fields(fields)
+        if max_len is not None and max_len < 1:
+            raise InvalidRequest(f"max_len: must be at least 1, not {max_len}")
+        trim = () if max_len is None else ("MAXLEN", "~", max_len)
+        pairs = [text for pair in record.items() for text in pair]
+        written = await self._appender.append(("XADD", key, "NOMKSTREAM", *trim, "*", *pairs))
+        return None if written is None else RecordId(written.decode())
+
+    async def drop_consumer(self, access: ShardAccess) -> bool:
+        """Delete the consumer's name if nothing is pending under it."""
+        call = shard_call(load("drop_consumer"), access.prefix, access.shard, access.group, access.consumer)
+        (outcome,) = await run(self._orders, [call])
+        return bool(value(outcome))
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        await self._appender.close()
+        for connections in (self._orders, self._waits, self._appends):
+            await connections.close()
+
+
+def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
+    script = load(name, "member")
+    common = (access.generation, access.token, access.group)
+    return shard_call(script, access.prefix, access.shard, *common, *arguments)
+
+
+def _read(access: ShardAccess, count: int) -> Call:
+    return _member_call("read", access, access.consumer, max(count, 0))
+
+
+def _read_reply(reply: Any) -> ReadReply:
+    access = Access(reply[0].decode())
+    if access is not Access.OK:
+        return ReadReply(access)
+    records = tuple([Record(RecordId(raw.decode()), _fields(flat)) for raw, flat in reply[1]])
+    return ReadReply(access, records, RecordId(reply[2].decode()))
+
+
+def _claim_reply(reply: Any) -> ClaimReply:
+    access = Access(reply[0].decode())
+    if access is not Access.OK:
+        return ClaimReply(access)
+    _, entries, counts, deleted, cursor, position = reply
+    deliveries = dict(counts)
+    found = [Record(RecordId(raw.decode()), _fields(flat), deliveries.get(raw, 1)) for raw, flat in entries]
+    gone = [Record(RecordId(raw.decode()), None) for raw in deleted]
+    return ClaimReply(
+        access,
+        records=tuple(sorted((*found, *gone), key=lambda record: id_order(record.id))),
+        cursor=None if cursor == b"0-0" else RecordId(cursor.decode()),
+        last_delivered=RecordId(position.decode()),
+    )
+
+
+def _fields(flat: list[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
