@@ -1,0 +1,1 @@
+"""The coordinator over HTTP: Starlette for the routes, msgspec at the edge."""

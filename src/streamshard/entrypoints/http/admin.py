@@ -1,0 +1,124 @@
+"""The handlers that change something: streams, groups, reshardings."""
+
+import json
+import logging
+
+from streamshard.core.coordinator import Coordinator
+from streamshard.entrypoints.http import wire
+from streamshard.entrypoints.http.exchange import Reply, Request, json_reply, new_resharding_id
+from streamshard.entrypoints.http.replies import group_json, migration_json, stream_json, stream_summary
+from streamshard.entrypoints.http.views import Views
+
+logger = logging.getLogger(__name__)
+
+
+class Admin:
+    """Each handler decodes, asks the coordinator, and answers; refusals are raised through."""
+
+    def __init__(self, coordinator: Coordinator, views: Views) -> None:
+        self._coordinator = coordinator
+        self._views = views
+        self._settings = coordinator.settings
+
+    async def create_stream(self, request: Request) -> Reply:
+        """POST ``/streams/{p}``."""
+        prefix = request.prefix
+        body = wire.decode_create_stream(request.body)
+        author = wire.author(body, request.idempotency())
+        default, limit = self._settings.default_shard_count, self._settings.max_shard_count
+        record = await self._coordinator.create_stream(body.command(prefix, author, default, limit))
+        _note("stream created", stream=prefix, shards=record.routed_count, by=body.requested_by)
+        return json_reply(201, stream_summary(record))
+
+    async def delete_stream(self, request: Request) -> Reply:
+        """DELETE ``/streams/{p}``."""
+        prefix = request.prefix
+        body = wire.decode_delete(request.body)
+        author = wire.author(body, request.idempotency())
+        record = await self._coordinator.delete_stream(body.stream_command(prefix, author))
+        _note("stream deleted", stream=prefix, by=body.requested_by, reason=body.reason)
+        return json_reply(200, stream_json(record, ()))
+
+    async def scale_stream(self, request: Request) -> Reply:
+        """POST ``/streams/{p}/scale``."""
+        prefix = request.prefix
+        body = wire.decode_scale(request.body)
+        command = body.command(
+            prefix,
+            wire.author(body, request.idempotency()),
+            new_resharding_id(),
+            self._settings.max_shard_count,
+        )
+        # Asked first: once the scale is committed nothing may fail any more.
+        groups = sorted((await self._coordinator.stream(prefix)).groups)
+        migration = await self._coordinator.scale(command)
+        _note("stream scaled", stream=prefix, shards=command.target, by=body.requested_by, reason=body.reason)
+        return json_reply(
+            202,
+            {
+                "streamPrefix": prefix,
+                "targetShardCount": command.target,
+                "affectedConsumerGroups": groups,
+                "migrations": [migration_json(migration)],
+            },
+        )
+
+    async def create_group(self, request: Request) -> Reply:
+        """POST ``/streams/{p}/groups/{g}``."""
+        key = request.key
+        body = wire.decode_create_group(request.body)
+        author = wire.author(body, request.idempotency())
+        view = await self._coordinator.create_group(body.command(key, author, self._settings.max_shard_count))
+        _note("group created", stream=key.prefix, group=key.group, by=body.requested_by)
+        return json_reply(201, group_json(view, None))
+
+    async def delete_group(self, request: Request) -> Reply:
+        """DELETE ``/streams/{p}/groups/{g}``."""
+        key = request.key
+        body = wire.decode_delete(request.body)
+        author = wire.author(body, request.idempotency())
+        view = await self._coordinator.delete_group(body.group_command(key, author))
+        _note("group deleted", stream=key.prefix, group=key.group, by=body.requested_by, reason=body.reason)
+        return json_reply(200, group_json(view, None))
+
+    async def scale_group(self, request: Request) -> Reply:
+        """POST ``/streams/{p}/groups/{g}/scale``: the whole stream is scaled, it has one layout."""
+        key = request.key
+        body = wire.decode_scale(request.body)
+        command = body.command(
+            key.prefix,
+            wire.author(body, request.idempotency()),
+            new_resharding_id(),
+            self._settings.max_shard_count,
+        )
+        await self._views.require_group(key)
+        migration = await self._coordinator.scale(command)
+        _note("stream scaled", stream=key.prefix, shards=command.target, by=body.requested_by, reason=body.reason)
+        return json_reply(202, migration_json(migration))
+
+    async def amend(self, request: Request) -> Reply:
+        """POST ``…/migrations/{id}``."""
+        key, resharding = request.key, request.resharding
+        body = wire.decode_amend(request.body)
+        author = wire.author(body, request.idempotency())
+        command = body.command(key.prefix, author, resharding)
+        await self._views.require_group(key)
+        migration = await self._coordinator.amend(command)
+        _note("resharding amended", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
+        return json_reply(200, migration_json(migration))
+
+    async def rollback(self, request: Request) -> Reply:
+        """POST ``…/migrations/{id}/rollback``."""
+        key, resharding = request.key, request.resharding
+        body = wire.decode_rollback(request.body)
+        author = wire.author(body, request.idempotency())
+        await self._views.require_group(key)
+        migration = await self._coordinator.rollback(body.command(key.prefix, author, resharding))
+        _note("resharding rolled back", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
+        return json_reply(202, migration_json(migration))
+
+
+def _note(event: str, **fields: object) -> None:
+    # Quoted as JSON, so that no value can look like another field or another line.
+    told = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
+    logger.info("%s %s", event, told)

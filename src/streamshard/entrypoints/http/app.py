@@ -1,0 +1,184 @@
+"""The ASGI application: routes on the raw path, one error shape, the heartbeat ahead of the router."""
+
+import contextlib
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamshard.core.coordinator import Coordinator
+from streamshard.entrypoints.http.admin import Admin
+from streamshard.entrypoints.http.exchange import (
+    ClientGone,
+    Headers,
+    Reply,
+    Request,
+    raw_path,
+    read_body,
+    request_id,
+    send_reply,
+)
+from streamshard.entrypoints.http.faults import (
+    INTERNAL,
+    MethodNotAllowed,
+    PathNotFound,
+    encode_error,
+    error_headers,
+    http_status,
+)
+from streamshard.entrypoints.http.members import Members
+from streamshard.entrypoints.http.traffic import Traffic
+from streamshard.entrypoints.http.views import Probes, Views
+from streamshard.errors import Terminating
+
+logger = logging.getLogger(__name__)
+
+ROOT = "/coord/v1"
+
+Handler = Callable[[Request], Awaitable[Reply]]
+Methods = Mapping[str, Handler]
+Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
+
+_HEARTBEAT = f"{ROOT}/streams/{{prefix}}/groups/{{group}}/members/{{member}}/heartbeat"
+_HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", _HEARTBEAT))
+
+
+def create_app(
+    coordinator: Coordinator, *, traffic: Traffic | None = None, lifespan: Lifespan | None = None
+) -> ASGIApp:
+    """The coordinator as an ASGI application.
+
+    ``traffic`` is shared with a `Ticker`, so that ticks let requests pass; ``lifespan`` runs around
+    the application where it is the outermost one (a mounted application's host runs its own).
+    """
+    traffic = traffic or Traffic()
+    return _App(resources(coordinator, traffic), traffic, lifespan)
+
+
+def resources(coordinator: Coordinator, traffic: Traffic) -> Mapping[str, Methods]:
+    """Every path template with what may be done to it."""
+    views, members = Views(coordinator), Members(coordinator)
+    admin, probes = Admin(coordinator, views), Probes(coordinator, traffic)
+    stream = ROOT + "/streams/{prefix}"
+    group = stream + "/groups/{group}"
+    migration = group + "/migrations/{resharding}"
+    watched = ROOT + "/monitoring/streams/{prefix}/groups/{group}"
+    return {
+        stream: {"GET": views.stream, "POST": admin.create_stream, "DELETE": admin.delete_stream},
+        stream + "/scale": {"POST": admin.scale_stream},
+        stream + "/route": {"GET": views.route},
+        group: {"GET": views.group, "POST": admin.create_group, "DELETE": admin.delete_group},
+        group + "/scale": {"POST": admin.scale_group},
+        group + "/producer-routing": {"GET": views.routing},
+        migration: {"GET": views.migration, "POST": admin.amend},
+        migration + "/rollback": {"POST": admin.rollback},
+        _HEARTBEAT: {"POST": members.heartbeat},
+        ROOT + "/monitoring/health": {"GET": views.health},
+        ROOT + "/monitoring/groups": {"GET": views.groups},
+        watched: {"GET": views.group},
+        watched + "/members": {"GET": views.members},
+        watched + "/assignments": {"GET": views.assignments},
+        watched + "/migrations": {"GET": views.migrations},
+        "/livez": {"GET": probes.live},
+        "/readyz": {"GET": probes.ready},
+    }
+
+
+class _Segment(Convertor[str]):
+    """A path segment, also an empty one: the handler says which name is missing."""
+
+    regex = "[^/]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("streamshard_segment", _Segment())
+
+
+class _Resource:
+    """One path and its methods."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = dict(methods)
+        if "GET" in methods:
+            self._methods["HEAD"] = methods["GET"]
+        self._allowed = tuple(sorted(self._methods))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.answer(scope, receive, send, scope["path_params"])
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, params: Mapping[str, str]) -> None:
+        """Read the body, call the handler, send what it answers; errors are raised through."""
+        handler = self._methods.get(scope["method"])
+        if handler is None:
+            raise MethodNotAllowed(self._allowed)
+        body = await read_body(scope, receive)
+        await send_reply(send, await handler(Request(scope, params, body)), ())
+
+
+class _App:
+    """The outermost layer: request ids, errors, and who is still being answered."""
+
+    def __init__(self, table: Mapping[str, Methods], traffic: Traffic, lifespan: Lifespan | None) -> None:
+        made = {path: _Resource(methods) for path, methods in table.items()}
+        routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
+        self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+        self._heartbeat = made[_HEARTBEAT]
+        self._traffic = traffic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        ticket = self._traffic.enter()
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._traffic.leave(ticket)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tag = (b"x-request-id", request_id(scope))
+        try:
+            await self._dispatch(scope, receive, _tagged(send, tag))
+        except ClientGone:
+            return
+        except Exception as error:
+            if http_status(error) == INTERNAL:
+                logger.exception("request %s failed: %s", tag[1].decode(), scope["method"])
+            await send_reply(send, Reply(http_status(error), encode_error(error)), [tag, *error_headers(error)])
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._traffic.closed and scope["path"] != "/livez":
+            raise Terminating("this coordinator is shutting down: ask another one, or this one again in a moment")
+        path = raw_path(scope).decode("latin-1")
+        local = path.removeprefix(scope.get("root_path", ""))
+        found = _HEARTBEAT_PATH.fullmatch(local) if scope["method"] == "POST" else None
+        if found is not None:
+            await self._heartbeat.answer(scope, receive, send, found.groupdict())
+        else:
+            await self._router({**scope, "path": path}, receive, send)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    raise PathNotFound("nothing is served at this path: see the contract's list of endpoints")
+
+
+def _tagged(send: Send, tag: tuple[bytes, bytes]) -> Send:
+    async def tagged(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: Headers = message["headers"]
+            headers.append(tag)
+        await send(message)
+
+    return tagged

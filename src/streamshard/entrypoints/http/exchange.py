@@ -1,0 +1,154 @@
+"""One request and its answer: paths, bodies and headers, each read with a limit."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote_to_bytes
+
+import attrs
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from streamshard.core.admin import Idempotency
+from streamshard.core.ids import GroupKey, MemberId, ReshardingId, StreamPrefix
+from streamshard.core.names import check_group, check_member, check_prefix
+from streamshard.entrypoints.http.faults import PayloadTooLarge
+from streamshard.errors import InvalidRequest
+
+BODY_LIMIT = 2**20
+"""Bytes; a longer body is refused as soon as that is known."""
+
+Headers = list[tuple[bytes, bytes]]
+
+_SAFE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_IDEMPOTENCY_KEY = re.compile(rb"[\x21-\x7e]{1,200}")
+
+
+def raw_path(scope: Scope) -> bytes:
+    """The path as it came, still percent-encoded, so that a name may not smuggle a slash in."""
+    raw: bytes | None = scope.get("raw_path")
+    return raw if raw is not None else scope["path"].encode()
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first header of that (lower-case) name."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+def request_id(scope: Scope) -> bytes:
+    """The caller's ``X-Request-Id`` if it is safe to repeat, else a new one."""
+    given = header(scope, b"x-request-id")
+    if given is not None and _SAFE_REQUEST_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(8).encode()
+
+
+def new_resharding_id() -> ReshardingId:
+    """A name for a resharding that is about to be asked for."""
+    return ReshardingId(f"reshard-{secrets.token_hex(16)}")
+
+
+async def read_body(scope: Scope, receive: Receive) -> bytes:
+    """The body; raises `PayloadTooLarge` before more than `BODY_LIMIT` bytes are kept."""
+    declared = header(scope, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
+        raise _too_large()
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > BODY_LIMIT:
+            raise _too_large()
+        chunks.append(chunk)
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+class ClientGone(Exception):
+    """The caller hung up before it had sent everything: nobody is left to answer."""
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"body: is longer than {BODY_LIMIT} bytes: send less")
+
+
+def percent_decoded(segment: str, field: str) -> str:
+    """A path segment's text; raises `InvalidRequest` unless it is UTF-8."""
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{field}: is not UTF-8: percent-encode its UTF-8 bytes") from None
+
+
+@attrs.frozen
+class Request:
+    """What a handler gets to see."""
+
+    scope: Scope
+    params: Mapping[str, str]
+    body: bytes
+
+    @property
+    def prefix(self) -> StreamPrefix:
+        """Raise `InvalidRequest` for a bad name, like the two below."""
+        return check_prefix(percent_decoded(self.params["prefix"], "streamPrefix"))
+
+    @property
+    def key(self) -> GroupKey:
+        """The group that the path names."""
+        return GroupKey(self.prefix, check_group(percent_decoded(self.params["group"], "consumerGroup")))
+
+    @property
+    def member(self) -> MemberId:
+        """The member that the path names."""
+        return check_member(percent_decoded(self.params["member"], "memberId"))
+
+    @property
+    def resharding(self) -> ReshardingId:
+        """The resharding that the path names."""
+        return ReshardingId(percent_decoded(self.params["resharding"], "reshardingId"))
+
+    def idempotency(self) -> Idempotency | None:
+        """The caller's key with a digest of method, path and body."""
+        given = header(self.scope, b"idempotency-key")
+        if given is None:
+            return None
+        if not _IDEMPOTENCY_KEY.fullmatch(given):
+            raise InvalidRequest("Idempotency-Key: must be 1 to 200 visible ASCII characters without spaces")
+        asked = b"\n".join((self.scope["method"].encode(), raw_path(self.scope), self.body))
+        return Idempotency(given.decode(), hashlib.sha256(asked).hexdigest())
+
+
+@attrs.frozen
+class Reply:
+    """What a handler answers."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def json_reply(status: int, value: object) -> Reply:
+    """``value`` as JSON."""
+    return Reply(status, msgspec.json.encode(value))
+
+
+async def send_reply(send: Send, reply: Reply, extra: Iterable[tuple[bytes, bytes]]) -> None:
+    """Send one complete answer."""
+    headers: Headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(reply.body)).encode()),
+        *reply.headers,
+        *extra,
+    ]
+    start: Message = {"type": "http.response.start", "status": reply.status, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": reply.body})

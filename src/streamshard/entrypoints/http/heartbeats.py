@@ -1,0 +1,269 @@
+"""The heartbeat on the wire: the one body that members send, and its answer."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from streamshard.core.commands import PROTOCOL_VERSION, Heartbeat, Hold, Intent
+from streamshard.core.group import ShardProgress
+from streamshard.core.ids import Epoch, InstanceId, MemberId, RecordId, Seq, ShardIndex, Token, View
+from streamshard.core.replies import HeartbeatReply, Status
+from streamshard.core.settings import MAX_SHARDS
+from streamshard.core.timing import Timing
+from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
+from streamshard.entrypoints.http.wire import PLAIN, PLAIN_NOT_BLANK
+from streamshard.errors import InvalidRequest
+
+JOIN, LEAVE = 0, -1
+
+Whole = Annotated[int, Meta(ge=-INT_LIMIT, le=INT_LIMIT, description="a whole number")]
+Natural = Annotated[int, Meta(ge=0, le=INT_LIMIT, description="a whole number, at least 0")]
+Positive = Annotated[int, Meta(ge=1, le=INT_LIMIT, description="a whole number, at least 1")]
+OptionalPositive = Annotated[
+    Annotated[int, Meta(ge=1, le=INT_LIMIT)] | None, Meta(description="a whole number, at least 1")
+]
+Plain = Annotated[
+    str, Meta(max_length=200, pattern=PLAIN, description="text of at most 200 characters without control characters")
+]
+Label = Annotated[
+    str,
+    Meta(
+        max_length=200,
+        pattern=PLAIN_NOT_BLANK,
+        description="text, not blank, of at most 200 characters without control characters",
+    ),
+]
+LongText = Annotated[
+    Annotated[str, Meta(max_length=2000, pattern=PLAIN)] | None,
+    Meta(description="text of at most 2000 characters without control characters, or null"),
+]
+Instance = Annotated[
+    Annotated[str, Meta(pattern=r"\A[0-9a-fA-F]{32}\Z")] | None, Meta(description="128 random bits as 32 hex digits")
+]
+Id = Annotated[str, Meta(pattern=r"\A[0-9]{1,20}(-[0-9]{1,20})?\Z", description="a record id")] | None
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A part of a heartbeat; what is not named here is ignored."""
+
+
+class ShardPart(_Part, frozen=True, gc=False):
+    """``{"shardIndex": 4}``: how a shard is always spelt."""
+
+    shard_index: Whole
+
+
+class RevokingPart(_Part, frozen=True, gc=False):
+    """A shard that the member is giving up; for display, and for older clients."""
+
+    shard: ShardPart
+
+
+class HoldPart(_Part, frozen=True, gc=False):
+    """A shard that the instance may still be reading or handling."""
+
+    shard_index: Whole
+    token: Natural
+    draining: bool = False
+
+
+class CapacityPart(_Part, frozen=True, gc=False):
+    """How many workers the member has, and how many are free."""
+
+    runtime_max_concurrency: Positive
+    available_concurrency: Natural
+
+
+class ProgressPart(_Part, frozen=True, gc=False):
+    """How far the member has got with a shard."""
+
+    shard: ShardPart
+    last_delivered_id: Id = None
+    last_acked_id: Id = None
+    ack_floor: Id = None
+    pending_count: Natural | None = None
+    in_flight: Natural | None = None
+    read_state: Literal["READING", "IDLE", "DRAINING", "MISSING"] | None = None
+
+
+Shards = Annotated[list[ShardPart], Meta(max_length=MAX_SHARDS, description="a list of {shardIndex}")]
+Revoking = Annotated[list[RevokingPart], Meta(max_length=MAX_SHARDS, description="a list of {shard, state}")]
+Holds = Annotated[
+    Annotated[list[HoldPart], Meta(max_length=MAX_SHARDS)] | None,
+    Meta(description="a list of {shardIndex, token, draining}"),
+]
+Progress = Annotated[
+    list[ProgressPart], Meta(max_length=MAX_SHARDS, description="a list of {shard, lastDeliveredId, lastAckedId, …}")
+]
+Capacity = Annotated[
+    CapacityPart, Meta(description="{runtimeMaxConcurrency (at least 1), availableConcurrency (at least 0)}")
+]
+
+
+class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """POST ``…/members/{m}/heartbeat``."""
+
+    protocol_version: Whole
+    request_id: Label
+    member_id: Plain
+    member_name: Plain
+    member_epoch: Whole
+    metadata_version: Natural
+    runtime_consumer_capacity: Capacity
+    owned_shards: Shards
+    revoking_shards: Revoking
+    shard_progress: Progress = []
+    instance_id: Instance = None
+    seq: OptionalPositive = None
+    holds: Holds = None
+    view: LongText = None
+    advertised_url: LongText = None
+    client_version: LongText = None
+
+    def refusal(self, member: MemberId) -> tuple[Status, str] | None:
+        """Why a body that can be read is refused all the same; None if it is not."""
+        if self.protocol_version != PROTOCOL_VERSION:
+            why = f"protocolVersion: this coordinator speaks {PROTOCOL_VERSION} only: use a client that does"
+            return Status.UNSUPPORTED_PROTOCOL, why
+        problem = self._identity_problem(member) or self._shard_problem()
+        return None if problem is None else (Status.INVALID_REQUEST, problem)
+
+    def heartbeat(self, member: MemberId) -> Heartbeat:
+        """The command; ask `refusal` first."""
+        legacy = self.instance_id is None
+        return Heartbeat(
+            member=member,
+            intent=_INTENTS.get(self.member_epoch, Intent.STAY),
+            epoch=Epoch(self.member_epoch),
+            instance=None if self.instance_id is None else InstanceId(self.instance_id.lower()),
+            seq=Seq(self.metadata_version if legacy else self.seq or 0),
+            holds=tuple(Hold(ShardIndex(h.shard_index), Token(h.token), h.draining) for h in self.holds or ()),
+            view=None if self.view is None else View(self.view),
+            metadata_version=self.metadata_version,
+            member_name=self.member_name,
+            request_id=self.request_id,
+            protocol_version=self.protocol_version,
+            max_concurrency=self.runtime_consumer_capacity.runtime_max_concurrency,
+            available=self.runtime_consumer_capacity.available_concurrency,
+            owned=_sorted_shards(self.owned_shards),
+            revoking=_sorted_shards([part.shard for part in self.revoking_shards]),
+            progress=tuple(map(_progress, self.shard_progress)),
+            advertised_url=self.advertised_url,
+            client_version=self.client_version,
+        )
+
+    def complete(self) -> "HeartbeatBody":
+        """Itself; raises `InvalidRequest` unless instance, seq and holds came together.
+
+        A report without ``holds`` would otherwise read as "I have let go of everything".
+        """
+        parts = {"instanceId": self.instance_id, "seq": self.seq, "holds": self.holds}
+        absent = [name for name, value in parts.items() if value is None]
+        if absent and len(absent) < len(parts):
+            together = "instanceId, seq and holds come together or not at all"
+            raise InvalidRequest("; ".join(f"{name}: is missing: {together}" for name in absent))
+        return self
+
+    def _identity_problem(self, member: MemberId) -> str | None:
+        if self.member_id != member:
+            return "memberId: is not the one in the path: send the heartbeat to its member's own path"
+        if self.member_epoch < LEAVE:
+            return "memberEpoch: must be -1 to leave, 0 to join or the epoch last received"
+        return None
+
+    def _shard_problem(self) -> str | None:
+        held = [part.shard_index for part in self.holds or ()]
+        named = {
+            "ownedShards": [part.shard_index for part in self.owned_shards],
+            "revokingShards": [part.shard.shard_index for part in self.revoking_shards],
+            "shardProgress": [part.shard.shard_index for part in self.shard_progress],
+            "holds": held,
+        }
+        for field, indexes in named.items():
+            if indexes and not (0 <= min(indexes) and max(indexes) < MAX_SHARDS):
+                return f"{field}: shardIndex must be from 0 to {MAX_SHARDS - 1}"
+        return "holds: names a shard twice: name each once" if len(set(held)) < len(held) else None
+
+
+_INTENTS = {JOIN: Intent.JOIN, LEAVE: Intent.LEAVE}
+_decode = Decoder(HeartbeatBody)
+
+
+def decode_heartbeat(body: bytes) -> HeartbeatBody:
+    """Raise `InvalidRequest` if it can't be decoded or lacks a field."""
+    return _decode(body).complete()
+
+
+def _sorted_shards(parts: list[ShardPart]) -> tuple[ShardIndex, ...]:
+    return tuple(ShardIndex(index) for index in sorted({part.shard_index for part in parts}))
+
+
+def _progress(part: ProgressPart) -> ShardProgress:
+    return ShardProgress(
+        shard=ShardIndex(part.shard.shard_index),
+        last_delivered=_record_id(part.last_delivered_id),
+        last_acked=_record_id(part.last_acked_id),
+        ack_floor=_record_id(part.ack_floor),
+        pending=part.pending_count or 0,
+        in_flight=part.in_flight or 0,
+        read_state=part.read_state or "IDLE",
+    )
+
+
+def _record_id(text: str | None) -> RecordId | None:
+    return None if text is None else RecordId(text)
+
+
+def rejected(body: HeartbeatBody, member: MemberId, status: Status, why: str, timing: Timing) -> HeartbeatReply:
+    """An answer of the rejected family: no group values, empty sets, the epoch that was sent."""
+    return HeartbeatReply(
+        status=status,
+        member=member,
+        epoch=Epoch(body.member_epoch),
+        seq=Seq(body.seq or 0),
+        heartbeat_ms=timing.heartbeat_ms,
+        rebalance_timeout_ms=timing.rebalance_timeout_ms,
+        lease_ms=timing.lease_ms,
+        response_to=body.request_id,
+        message=why,
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_reply(reply: HeartbeatReply) -> bytes:
+    """The answer's JSON; shards sorted by index."""
+    return _encode(
+        {
+            "responseTo": reply.response_to,
+            "status": reply.status.value,
+            "memberId": reply.member,
+            "memberEpoch": reply.epoch,
+            "heartbeatIntervalMs": reply.heartbeat_ms,
+            "rebalanceTimeoutMs": reply.rebalance_timeout_ms,
+            "groupEpoch": reply.group_epoch,
+            "assignmentEpoch": reply.assignment_epoch,
+            "metadataVersion": reply.metadata_version,
+            "assignment": {
+                "assignedShards": [{"shardIndex": shard} for shard in sorted(reply.assigned)],
+                "pendingShards": [{"shardIndex": shard} for shard in sorted(reply.pending)],
+                "metadataVersion": reply.metadata_version,
+            },
+            "leaseMs": reply.lease_ms,
+            "seq": reply.seq,
+            "view": reply.view,
+            "grants": [
+                {"shardIndex": grant.shard, "token": grant.token, "generation": grant.generation}
+                for grant in sorted(reply.grants, key=lambda grant: grant.shard)
+            ],
+            "extended": [
+                {"shardIndex": hold.shard, "token": hold.token}
+                for hold in sorted(reply.extended, key=lambda hold: hold.shard)
+            ],
+            "retryAfterMs": reply.retry_after_ms,
+            "retryReason": None if reply.retry_reason is None else reply.retry_reason.value,
+            "message": reply.message,
+        }
+    )

@@ -1,0 +1,50 @@
+"""Which requests are being answered, so that a tick can let them pass and a stop can turn them away."""
+
+import asyncio
+import itertools
+
+
+class Traffic:
+    """Counts requests in and out; once `close` was called new ones are turned away."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, asyncio.Event | None] = {}
+        self._tickets = itertools.count()
+        self.closed = False
+
+    def close(self) -> None:
+        """Turn new requests away from now on; those under way are finished."""
+        self.closed = True
+
+    def enter(self) -> int:
+        """A request has come; hand its ticket to `leave`."""
+        ticket = next(self._tickets)
+        self._open[ticket] = None
+        return ticket
+
+    def leave(self, ticket: int) -> None:
+        """The request is answered."""
+        waiting = self._open.pop(ticket)
+        if waiting is not None:
+            waiting.set()
+
+    async def let_pass(self, limit_s: float) -> None:
+        """Return once every request that is here by now has been answered, or after ``limit_s`` seconds."""
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+        last = next(self._tickets)
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._until_answered(last)
+        except TimeoutError:
+            return
+
+    async def _until_answered(self, last: int) -> None:
+        while (oldest := next(iter(self._open), last)) < last:
+            event = self._open[oldest] or asyncio.Event()
+            self._open[oldest] = event
+            await event.wait()
+
+
+_ROUNDS = 4
+"""Turns of the loop from bytes in a socket to a request under way: read, start the task, enter."""
