@@ -1,0 +1,154 @@
+"""Records as JSON: one schema, one version number, and a checksum that notices every flipped byte.
+
+A record reads ``{"schema":1,"sum":"<128 bits in hex>","kind":"group","body":{…}}``. The sum covers
+the schema's number and everything that follows the sum. Fields this version does not know are ignored;
+every field it knows must be there, because an absent holding must never read as "nobody holds it".
+"""
+
+import hashlib
+import json
+import re
+import typing
+from collections.abc import Hashable
+from typing import Any, TypeAlias
+
+from streamshard.adapters.stores.shapes import Malformed, Shape, shape_of
+from streamshard.core.group import GroupRecord, GroupTombstone, Row
+from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix
+from streamshard.core.stream import StreamRecord, StreamTombstone
+from streamshard.errors import InvalidRequest, MetadataCorrupt, UnsupportedSchema
+
+SCHEMA = 1
+"""Raised when an older version could misread what a newer one writes."""
+
+AnyStream: TypeAlias = StreamRecord | StreamTombstone
+AnyGroup: TypeAlias = GroupRecord | GroupTombstone
+
+_KINDS: dict[str, type[Any]] = {
+    "stream": StreamRecord,
+    "stream-tombstone": StreamTombstone,
+    "group": GroupRecord,
+    "group-tombstone": GroupTombstone,
+    "row": Row,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_SHAPES: dict[str, Shape] = {name: shape_of(typing.cast(Hashable, kind)) for name, kind in _KINDS.items()}
+
+_HEAD = re.compile(rb'\{"schema":(0|[1-9][0-9]{0,8}),')
+_SUM = re.compile(rb'"sum":"([0-9a-f]{32})",')
+
+
+def dump_stream(record: AnyStream) -> bytes:
+    """Encode a stream's record or tombstone; raises `InvalidRequest` if a value has no encoding."""
+    return _dump(record, f"stream {record.prefix!r}")
+
+
+def dump_group(record: AnyGroup) -> bytes:
+    """Encode a group's record or tombstone; raises `InvalidRequest` if a value has no encoding."""
+    return _dump(record, f"group {str(record.key)!r}")
+
+
+def dump_row(row: Row) -> bytes:
+    """Encode a renewal row; raises `InvalidRequest` if a value has no encoding."""
+    return _dump(row, f"row of instance {row.instance!r}")
+
+
+def load_stream(data: object, prefix: StreamPrefix) -> AnyStream:
+    """Decode what `dump_stream` made; raises `MetadataCorrupt` or `UnsupportedSchema`, naming the stream."""
+    name = f"stream {prefix!r}"
+    record: AnyStream = _load(data, name, StreamRecord, StreamTombstone)
+    if record.prefix != prefix:
+        raise _corrupt(name, f"it is the record of stream {record.prefix!r}")
+    if isinstance(record, StreamRecord):
+        _check_keys(name, {key: shard.index for key, shard in record.shards.items()})
+        _check_keys(name, {key: group.name for key, group in record.groups.items()})
+    return record
+
+
+def load_group(data: object, key: GroupKey) -> AnyGroup:
+    """Decode what `dump_group` made; raises `MetadataCorrupt` or `UnsupportedSchema`, naming the group."""
+    name = f"group {str(key)!r}"
+    record: AnyGroup = _load(data, name, GroupRecord, GroupTombstone)
+    if record.key != key:
+        raise _corrupt(name, f"it is the record of group {str(record.key)!r}")
+    if isinstance(record, GroupRecord):
+        _check_keys(name, {member: value.id for member, value in record.members.items()})
+    return record
+
+
+def load_row(data: object, key: GroupKey, instance: InstanceId) -> Row:
+    """Decode what `dump_row` made; raises `MetadataCorrupt` or `UnsupportedSchema`, naming row and group."""
+    name = f"row of instance {instance!r} in group {str(key)!r}"
+    row: Row = _load(data, name, Row)
+    if row.instance != instance:
+        raise _corrupt(name, f"it is the row of instance {row.instance!r}")
+    return row
+
+
+def _dump(record: object, name: str) -> bytes:
+    kind = _NAMES[type(record)]
+    try:
+        body = _SHAPES[kind].dump(record)
+    except Malformed as why:
+        raise InvalidRequest(f"{name} can't be stored: {why}") from why
+    tail = json.dumps({"kind": kind, "body": body}, ensure_ascii=False, separators=(",", ":"))[1:].encode()
+    return b'{"schema":%d,"sum":"%b",%b' % (SCHEMA, _digest(tail), tail)
+
+
+def _load(data: object, name: str, *kinds: type[Any]) -> Any:
+    body = _open(data, name)
+    kind = body.get("kind")
+    if not isinstance(kind, str) or _KINDS.get(kind) not in kinds:
+        raise _corrupt(name, "it is a record of another kind")
+    try:
+        return _SHAPES[kind].load(body.get("body"))
+    except Malformed as why:
+        raise _corrupt(name, str(why)) from why
+
+
+def _open(data: object, name: str) -> dict[str, Any]:
+    head = _HEAD.match(data) if isinstance(data, bytes) else None
+    if head is None or not isinstance(data, bytes):
+        raise _corrupt(name, "it does not begin like a record")
+    if int(head[1]) > SCHEMA:
+        raise UnsupportedSchema(
+            f"{name} was written in schema {int(head[1])}, this version knows up to {SCHEMA}: upgrade this coordinator"
+        )
+    seal = _SUM.match(data, head.end())
+    if int(head[1]) < SCHEMA or seal is None or seal[1] != _digest(data[seal.end() :]):
+        raise _corrupt(name, "its checksum does not match")
+    return _parse(data, name)
+
+
+def _parse(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise _corrupt(name, str(error)) from error
+    assert isinstance(found, dict), "the head has matched a brace"
+    return found
+
+
+def _digest(tail: bytes) -> bytes:
+    return hashlib.blake2b(b"%d," % SCHEMA + tail, digest_size=16).hexdigest().encode()
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Malformed("a field is there twice")
+    return found
+
+
+def _refuse_constant(text: str) -> None:
+    raise Malformed(f"{text} is no number")
+
+
+def _check_keys(name: str, named: dict[Any, Any]) -> None:
+    for key, own in named.items():
+        if key != own:
+            raise _corrupt(name, f"entry {key!r} calls itself {own!r}")
+
+
+def _corrupt(name: str, why: str) -> MetadataCorrupt:
+    return MetadataCorrupt(f"the stored record of {name} can't be trusted: {why}")

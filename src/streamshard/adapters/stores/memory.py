@@ -1,0 +1,207 @@
+"""Records in this process's memory: for tests, simulations and trying things out."""
+
+import contextlib
+import enum
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import MappingProxyType
+from typing import TypeVar
+
+import attrs
+
+from streamshard.adapters.stores.codec import AnyGroup, AnyStream
+from streamshard.core.group import GroupRecord, Row
+from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix, Version
+from streamshard.core.ports import GroupChange, GroupSnapshot, RowWrite, StoreSource, StreamSnapshot, Transaction
+from streamshard.core.stream import StreamRecord
+from streamshard.errors import (
+    CommitUncertain,
+    RevisionConflict,
+    SourceChanged,
+    StaleSequence,
+    StoreSignal,
+    StoreUnavailable,
+)
+
+REMEMBERED_COMMITS = 256
+"""How far back `MemoryStore.lose_suffix` can go."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Fault(enum.Enum):
+    """What may befall the next call."""
+
+    UNAVAILABLE = "UNAVAILABLE"  # the next call of any kind fails, nothing done
+    UNCERTAIN_APPLIED = "UNCERTAIN_APPLIED"  # the next commit is applied, its answer lost
+    UNCERTAIN_LOST = "UNCERTAIN_LOST"  # the next commit is lost on its way
+
+
+@attrs.define
+class _Shelf:
+    """What several connections share."""
+
+    identity: str
+    streams: dict[StreamPrefix, AnyStream] = attrs.field(factory=dict)
+    groups: dict[GroupKey, AnyGroup] = attrs.field(factory=dict)
+    rows: dict[GroupKey, dict[InstanceId, Row]] = attrs.field(factory=dict)
+    undo: deque[list[Callable[[], object]]] = attrs.field(factory=lambda: deque(maxlen=REMEMBERED_COMMITS))
+
+
+class MemoryStore:
+    """The `MetadataStore` port in memory; no method ever suspends.
+
+    One store may be shared, or each coordinator gets a connection of its own from `connect`. The methods
+    after `close` are for simulations: they make the store behave as badly as a real one may.
+    """
+
+    def __init__(self, identity: str = "memory:1") -> None:
+        self._shelf = _Shelf(identity)
+        self._connection = 1
+        self._faults: deque[Fault] = deque()
+        self._closed = False
+
+    @property
+    def source(self) -> StoreSource:
+        """What every answer names as its source."""
+        return StoreSource(self._shelf.identity, self._connection)
+
+    def connect(self) -> "MemoryStore":
+        """Another connection to the same records, with its own faults and connection number."""
+        other = MemoryStore()
+        other._shelf = self._shelf
+        return other
+
+    async def load_stream(self, prefix: StreamPrefix) -> StreamSnapshot:
+        """Read one stream's record."""
+        self._answer()
+        return StreamSnapshot(self.source, self._shelf.streams.get(prefix))
+
+    async def load_group(self, key: GroupKey) -> GroupSnapshot:
+        """Read one group's record and rows."""
+        self._answer()
+        rows = self._shelf.rows.get(key, {})
+        return GroupSnapshot(self.source, self._shelf.groups.get(key), MappingProxyType(dict(sorted(rows.items()))))
+
+    async def commit(self, transaction: Transaction) -> None:
+        """Apply atomically; see the port for what is refused and how."""
+        self._answer()
+        fault = self._faults.popleft() if self._faults else None
+        if fault is None:
+            return self._apply(transaction)
+        if fault is Fault.UNCERTAIN_APPLIED:
+            with contextlib.suppress(StoreSignal):
+                self._apply(transaction)
+        raise CommitUncertain(f"the answer to a commit of stream {transaction.prefix!r} was lost")
+
+    async def prefixes(self) -> tuple[StreamPrefix, ...]:
+        """Every stream that has a record, sorted."""
+        self._answer()
+        streams = self._shelf.streams.items()
+        return tuple(sorted(prefix for prefix, record in streams if isinstance(record, StreamRecord)))
+
+    async def close(self) -> None:
+        """Refuse every later call over this connection; the records stay for the others."""
+        self._closed = True
+
+    def fail_next(self, fault: Fault) -> None:
+        """Let the next call over this connection fail; further faults queue up behind."""
+        self._faults.append(fault)
+
+    def reconnect(self) -> None:
+        """Go on over a new connection, as after a broken one."""
+        self._connection += 1
+
+    def replace_identity(self, identity: str) -> None:
+        """Claim to be another store from now on, for every connection."""
+        self._shelf.identity = identity
+
+    def lose_rows(self) -> None:
+        """Forget every renewal row, as a crash may."""
+        self._shelf.rows.clear()
+
+    def lose_suffix(self, commits: int) -> int:
+        """Forget the last so many commits that changed records; returns how many were still remembered.
+
+        Silent: to be a failover that the coordinators notice, `reconnect` them as well. Rows of groups
+        that are back to having no record go too.
+        """
+        lost = min(commits, len(self._shelf.undo))
+        for _ in range(lost):
+            for step in reversed(self._shelf.undo.pop()):
+                step()
+        for key in [key for key in self._shelf.rows if not self._live(key)]:
+            del self._shelf.rows[key]
+        return lost
+
+    def _answer(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this metadata store has been closed")
+        if self._faults and self._faults[0] is Fault.UNAVAILABLE:
+            self._faults.popleft()
+            raise StoreUnavailable("the metadata store does not answer")
+
+    def _apply(self, transaction: Transaction) -> None:
+        self._compare(transaction)
+        undo: list[Callable[[], object]] = []
+        if (change := transaction.stream) is not None:
+            _put(self._shelf.streams, transaction.prefix, change.value, undo)
+        for group in transaction.groups:
+            self._write_group(group, undo)
+        if undo:
+            self._shelf.undo.append(undo)
+        for name, instance in transaction.drop_rows:
+            self._shelf.rows.get(GroupKey(transaction.prefix, name), {}).pop(instance, None)
+        if (write := transaction.row) is not None:
+            self._shelf.rows.setdefault(GroupKey(transaction.prefix, write.group), {})[write.row.instance] = write.row
+
+    def _write_group(self, change: GroupChange, undo: list[Callable[[], object]]) -> None:
+        if change.value is None:
+            return
+        _put(self._shelf.groups, change.key, change.value, undo)
+        if not isinstance(change.value, GroupRecord):
+            self._shelf.rows.pop(change.key, None)
+
+    def _compare(self, transaction: Transaction) -> None:
+        if transaction.source != self.source:
+            raise SourceChanged(f"the metadata store is {self.source}, not {transaction.source}")
+        if (change := transaction.stream) is not None:
+            _same(f"stream {transaction.prefix!r}", self._shelf.streams.get(transaction.prefix), change.expected)
+        for group in transaction.groups:
+            _same(f"group {str(group.key)!r}", self._shelf.groups.get(group.key), group.expected)
+        for (name, instance), mark in transaction.same_rows.items():
+            row = self._row(GroupKey(transaction.prefix, name), instance)
+            if (row.mark if row is not None else None) != mark:
+                raise RevisionConflict(f"the row of instance {instance!r} in group {name!r} has moved on")
+        if transaction.row is not None:
+            self._check_row(transaction, transaction.row)
+
+    def _check_row(self, transaction: Transaction, write: RowWrite) -> None:
+        key = GroupKey(transaction.prefix, write.group)
+        written = {change.key: change.value for change in transaction.groups if change.value is not None}
+        if not (isinstance(written[key], GroupRecord) if key in written else self._live(key)):
+            raise RevisionConflict(f"group {str(key)!r} has no record that a row could stand beside")
+        stored = self._row(key, write.row.instance)
+        if stored is not None and not write.force and write.row.seq <= stored.seq:
+            raise StaleSequence(f"instance {write.row.instance!r} has been renewed by seq {stored.seq}")
+
+    def _row(self, key: GroupKey, instance: InstanceId) -> Row | None:
+        return self._shelf.rows.get(key, {}).get(instance)
+
+    def _live(self, key: GroupKey) -> bool:
+        return isinstance(self._shelf.groups.get(key), GroupRecord)
+
+
+def _same(name: str, stored: AnyStream | AnyGroup | None, expected: Version | None) -> None:
+    if (stored.version if stored is not None else None) != expected:
+        raise RevisionConflict(f"{name} has moved on")
+
+
+def _put(table: dict[K, V], key: K, value: V, undo: list[Callable[[], object]]) -> None:
+    if key in table:
+        undo.append(partial(table.__setitem__, key, table[key]))
+    else:
+        undo.append(partial(table.pop, key, None))
+    table[key] = value
