@@ -53,3 +53,5 @@ class Heartbeat:
     progress: tuple[ShardProgress, ...] = ()
     advertised_url: str | None = None
     client_version: str | None = None
+    legacy: bool = False
+    """Set by the coordinator for a client without an instance, once it has been given one."""

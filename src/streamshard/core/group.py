@@ -1,6 +1,7 @@
 """The group record: members, targets, and who holds which shard. Safety is judged on this alone."""
 
 import enum
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -49,6 +50,8 @@ class Member:
     epoch: Epoch
     state: MemberState
     joined_at: WallMillis
+    joined_version: int = 0
+    """Metadata version of the join; an older goodbye of a client without an instance is not this life's."""
     max_concurrency: int = 1
     legacy: bool = False
     advertised_url: str | None = None
@@ -165,6 +168,8 @@ class GroupRecord:
     longest_leases: Mapping[InstanceId, Millis] = attrs.field(converter=_leases, factory=dict)
     """The longest lease ever answered to each instance that may still hold something."""
     past_lineages: tuple[Lineage, ...] = ()
+    departed: tuple[InstanceId, ...] = ()
+    """The last instances that are gone: a late duplicate of their join admits nobody."""
     quarantine: Quarantine | None = None
     allow_legacy: bool = False
 
@@ -173,9 +178,28 @@ class GroupRecord:
         """The lineage of the present version."""
         return self.version.lineage
 
-    def held_by(self, instance: InstanceId) -> dict[ShardIndex, Holding]:
+    def held_by(self, instance: InstanceId) -> Mapping[ShardIndex, Holding]:
         """The shards that ``instance`` may be reading, by index."""
-        return {shard: h for shard, h in self.holdings.items() if h.instance == instance}
+        return self._by_instance.get(instance, {})
+
+    def meant_for(self, member: MemberId) -> tuple[ShardIndex, ...]:
+        """The shards whose target is ``member``."""
+        return self._by_target.get(member, ())
+
+    # Worked out once per record, so that a heartbeat costs the same in a large group as in a small one.
+    @functools.cached_property
+    def _by_instance(self) -> Mapping[InstanceId, Mapping[ShardIndex, Holding]]:
+        index: dict[InstanceId, dict[ShardIndex, Holding]] = {}
+        for shard, holding in self.holdings.items():
+            index.setdefault(holding.instance, {})[shard] = holding
+        return index
+
+    @functools.cached_property
+    def _by_target(self) -> Mapping[MemberId, tuple[ShardIndex, ...]]:
+        index: dict[MemberId, list[ShardIndex]] = {}
+        for shard, member in self.targets.items():
+            index.setdefault(member, []).append(shard)
+        return {member: tuple(shards) for member, shards in index.items()}
 
 
 @attrs.frozen

@@ -1,0 +1,227 @@
+"""A coordinator's desk: its ports, what it has loaded, and what it has itself seen.
+
+Records are kept decoded, one per revision; every commit names the revision it was decided on, so a stale
+copy costs a retry and never a wrong decision. What says no to a member is decided on a fresh load.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamshard.core import correction
+from streamshard.core.group import GroupRecord, Row
+from streamshard.core.ids import (
+    GroupKey,
+    InstanceId,
+    Instant,
+    Lineage,
+    Millis,
+    Nonce,
+    ShardIndex,
+    StreamPrefix,
+    Token,
+    Version,
+)
+from streamshard.core.outcome import Context
+from streamshard.core.ports import (
+    Clock,
+    Entropy,
+    GroupChange,
+    GroupSnapshot,
+    MetadataStore,
+    RowWrite,
+    StoreSource,
+    StreamBackend,
+    Transaction,
+)
+from streamshard.core.settings import CoordinatorSettings
+from streamshard.core.sight import GroupSight
+from streamshard.core.stream import StreamRecord, StreamState
+from streamshard.errors import CommitUncertain, GroupNotFound, RevisionConflict, StreamNotFound, StreamUnavailable
+
+
+@attrs.define
+class KnownGroup:
+    """A group as last loaded or committed here, with this coordinator's own sight of it."""
+
+    record: GroupRecord
+    rows: dict[InstanceId, Row]
+    sight: GroupSight
+    lost: str | None = None
+    """Why this load proves that the store forgot something, until a new lineage has started."""
+
+
+@attrs.frozen
+class GroupCommit:
+    """A decision to be committed; the record is left alone if it is the very object that was decided on."""
+
+    record: GroupRecord
+    nonce: Nonce
+    row: RowWrite | None = None
+    same_rows: Mapping[InstanceId, Nonce | None] = attrs.field(factory=dict)
+    drop_rows: tuple[InstanceId, ...] = ()
+
+
+class Desk:
+    """Loads and commits for everything the coordinator does."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        streams: StreamBackend,
+        clock: Clock,
+        entropy: Entropy,
+        settings: CoordinatorSettings,
+    ) -> None:
+        self.store = store
+        self.streams = streams
+        self.clock = clock
+        self.entropy = entropy
+        self.settings = settings
+        self.groups: dict[GroupKey, KnownGroup] = {}
+        self.layouts: dict[StreamPrefix, StreamRecord] = {}
+        self.vanished: dict[StreamPrefix, set[ShardIndex]] = {}
+        """Shards whose key or group was found missing; the next tick makes them again, guarded."""
+
+    async def load_stream(self, prefix: StreamPrefix) -> StreamRecord:
+        """Read an active stream; raises `StreamNotFound`."""
+        snapshot = await self.store.load_stream(prefix)
+        record = snapshot.record
+        if not isinstance(record, StreamRecord) or record.state is not StreamState.ACTIVE:
+            self.layouts.pop(prefix, None)
+            raise StreamNotFound(f"no stream '{prefix}': create it first")
+        self.layouts[prefix] = record
+        return record
+
+    async def stream_of(self, key: GroupKey) -> StreamRecord:
+        """The group's stream as last seen."""
+        known = self.layouts.get(key.prefix)
+        return known if known is not None else await self.load_stream(key.prefix)
+
+    async def load_group(self, key: GroupKey) -> KnownGroup:
+        """Read a group afresh and take in what changed; raises `GroupNotFound`."""
+        asked = self.clock.boot()
+        known = self.groups.get(key)
+        seen = known.sight.version if known is not None else None
+        snapshot = await self.store.load_group(key)
+        now = self.clock.boot()
+        if now - asked > self.settings.timing.heartbeat_ms // 2:
+            self.restart_timers(now)
+        if not isinstance(snapshot.record, GroupRecord):
+            self.groups.pop(key, None)
+            raise GroupNotFound(f"no group '{key.group}' on stream '{key.prefix}': create it first")
+        return self._take_in(snapshot, snapshot.record, seen, now)
+
+    def _take_in(self, snapshot: GroupSnapshot, record: GroupRecord, seen: Version | None, now: Instant) -> KnownGroup:
+        known = self.groups.get(record.key)
+        if known is None or known.sight.source != snapshot.source:
+            known = self._first_load(snapshot, record, now)
+        elif seen is not None and correction.regressed(record, seen):
+            known.lost = "the record is not a successor of one that was read before"
+        elif not correction.regressed(known.record, record.version) and record.version != known.record.version:
+            return known  # overtaken on its way here by a newer commit or read
+        known.record, known.rows = record, dict(snapshot.rows)
+        known.sight.observe(record, known.rows, now)
+        return known
+
+    def _first_load(self, snapshot: GroupSnapshot, record: GroupRecord, now: Instant) -> KnownGroup:
+        known = KnownGroup(record, dict(snapshot.rows), GroupSight.first(snapshot.source, record, now))
+        if record.store != snapshot.source.identity:
+            known.lost = "the metadata store is another one than the record was last proven against"
+        self.groups[record.key] = known
+        return known
+
+    def restart_timers(self, now: Instant) -> None:
+        """Start every timer anew: a late tick, a slow or a failed read means that time was not healthy."""
+        for known in self.groups.values():
+            known.sight.restart(now)
+
+    def forget_source(self) -> None:
+        """Treat everything as a first load: the store, or the connection to it, is another one."""
+        self.groups.clear()
+        self.layouts.clear()
+
+    def context(self, stream: StreamRecord, source: StoreSource) -> Context:
+        """Time, randomness and layout for one decision."""
+        return Context(
+            now=self.clock.boot(),
+            wall=self.clock.wall(),
+            timing=self.settings.timing,
+            layout=stream.layout(),
+            mac_key=stream.mac_key,
+            nonce=self.entropy.nonce(),
+            lineage=Lineage(self.entropy.nonce()),
+            source=source,
+        )
+
+    async def prove(self, known: KnownGroup, stream: StreamRecord) -> None:
+        """Compare a first load with the fences; what can't be proven starts a new lineage, in quarantine."""
+        if known.sight.proven and known.lost is None:
+            return
+        marks = await self._marks(known)
+        if marks is None:
+            known.lost = known.lost or "Redis could not be asked whether the record is the newest"
+        elif known.lost is None and correction.above_last(known.record, marks):
+            known.lost = "a shard's fence is above the last token on record"
+        if known.lost is not None:
+            await self.start_lineage(known, stream, marks or {}, known.lost)
+        known.sight.proven = True
+
+    async def _marks(self, known: KnownGroup) -> Mapping[ShardIndex, Token] | None:
+        key = known.record.key
+        shards = sorted({*known.record.layout, *known.record.last_tokens})
+        try:
+            fences = await self.streams.read_fences(key.prefix, shards)
+        except StreamUnavailable:
+            return None
+        return {fence.shard: fence.tokens.get(key.group, Token(0)) for fence in fences}
+
+    async def start_lineage(
+        self, known: KnownGroup, stream: StreamRecord, marks: Mapping[ShardIndex, Token], reason: str
+    ) -> None:
+        """Commit a new lineage; raises `RevisionConflict` if somebody else was first."""
+        context = self.context(stream, known.sight.source)
+        record = correction.start_lineage(known.record, marks, reason, context)
+        await self.commit_group(known, GroupCommit(record, context.nonce))
+        known.lost = None
+        known.sight.proven = True
+
+    async def commit_group(self, known: KnownGroup, change: GroupCommit) -> None:
+        """Commit a decision on ``known`` and take it in; an unknown outcome is looked up, never repeated."""
+        before = known.record
+        key = before.key
+        transaction = Transaction(
+            prefix=key.prefix,
+            source=known.sight.source,
+            groups=(GroupChange(key, before.version, None if change.record is before else change.record),),
+            row=change.row,
+            same_rows={(key.group, i): mark for i, mark in change.same_rows.items()},
+            drop_rows=tuple((key.group, i) for i in change.drop_rows),
+        )
+        try:
+            await self.store.commit(transaction)
+        except CommitUncertain:
+            await self._look_up(key, change.nonce, change.row)
+        self._committed(known, change.record, change.row)
+
+    async def _look_up(self, key: GroupKey, nonce: Nonce, row: RowWrite | None) -> None:
+        found = await self.load_group(key)
+        written = row is not None and found.rows.get(row.row.instance) == row.row
+        if nonce not in found.record.ring and not written:
+            raise RevisionConflict(f"the commit to {key} did not arrive")
+
+    def _committed(self, known: KnownGroup, record: GroupRecord, row: RowWrite | None) -> None:
+        now = self.clock.boot()
+        newer = record.version.revision > known.record.version.revision or record.lineage != known.record.lineage
+        if row is not None:
+            known.rows[row.row.instance] = row.row
+        if newer:
+            known.record = record
+            known.sight.observe(record, known.rows, now)
+        if row is not None:
+            known.sight.renewed(row.row.instance, row.row.mark, now)
+
+    def lease_of(self, known: KnownGroup, instance: InstanceId) -> Millis:
+        """The lease length of the instance's row: what a repeated answer must carry."""
+        row = known.rows.get(instance)
+        return row.lease_ms if row is not None else self.settings.timing.lease_ms

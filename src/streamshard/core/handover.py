@@ -1,0 +1,143 @@
+"""Revoke before assign: what a report releases, what lapses, what may be granted.
+
+A holding ends in two ways only: its own instance reports, in a later heartbeat than the one that
+granted it, that it no longer has it; or a coordinator has itself seen L_s of silence (of the instance,
+or since a committed lapse). Timeouts, fences, false reports and other people's goodbyes free nothing.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamshard.core.assignment import assign
+from streamshard.core.commands import Heartbeat, Hold, Intent
+from streamshard.core.group import GroupRecord, Holding, Member
+from streamshard.core.ids import Epoch, InstanceId, Instant, Millis, Seq, ShardIndex, Token, WallMillis
+from streamshard.core.sight import GrantKey, GroupSight
+from streamshard.core.stream import Layout
+from streamshard.core.timing import expiry_wait_ms
+
+
+def listed_hold(beat: Heartbeat, shard: ShardIndex, token: Token) -> Hold | None:
+    """The beat's hold of a shard under exactly this token; a lower one counts as not listed."""
+    return next((h for h in beat.holds if h.shard == shard and h.token == token), None)
+
+
+def usurped(record: GroupRecord, beat: Heartbeat) -> ShardIndex | None:
+    """A shard the beat lists, under a token not below the record's, that another instance holds."""
+    for hold in beat.holds:
+        holding = record.holdings.get(hold.shard)
+        if holding and holding.instance != beat.instance and hold.token >= holding.token:
+            return hold.shard
+    return None
+
+
+def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId, member: Member | None) -> GroupRecord:
+    """Release what the holder no longer lists, and note what it lists and drains. A join releases nothing."""
+    changed: dict[ShardIndex, Holding | None] = {}
+    for shard, holding in record.held_by(instance).items():
+        hold = listed_hold(beat, shard, holding.token)
+        if hold is not None:
+            draining = holding.draining or hold.draining or beat.intent is Intent.LEAVE
+            if not holding.listed or draining != holding.draining:
+                changed[shard] = attrs.evolve(holding, listed=True, draining=draining)
+        elif _released(holding, beat, member):
+            changed[shard] = None
+    return _changed(record, changed)
+
+
+def _changed(record: GroupRecord, changes: Mapping[ShardIndex, Holding | None]) -> GroupRecord:
+    if not changes:
+        return record
+    holdings = {**record.holdings, **changes}
+    return attrs.evolve(record, holdings={s: h for s, h in holdings.items() if h is not None})
+
+
+def _released(holding: Holding, beat: Heartbeat, member: Member | None) -> bool:
+    if beat.intent is Intent.JOIN or beat.seq <= holding.seq:
+        return False
+    return holding.listed or member is None or not member.legacy
+
+
+def adopt_layout(record: GroupRecord, layout: Layout) -> GroupRecord:
+    """Assign over a newer layout; an older one (a paused coordinator's) is passed over."""
+    if layout.version <= record.layout_version:
+        return record
+    moved = set(layout.shards) != set(record.layout)
+    epoch = Epoch(record.group_epoch + 1) if moved else record.group_epoch
+    return attrs.evolve(record, layout_version=layout.version, layout=layout.shards, group_epoch=epoch)
+
+
+def retarget(record: GroupRecord) -> GroupRecord:
+    """Install targets if members or shards changed since the last time, moving the fewest shards."""
+    if record.assignment_epoch == record.group_epoch:
+        return record
+    live = [m.id for m in record.members.values() if m.live]
+    targets = assign(record.targets, live, record.layout)
+    return attrs.evolve(record, targets=targets, assignment_epoch=record.group_epoch)
+
+
+def grant(record: GroupRecord, member: Member, seq: Seq, wall: WallMillis) -> GroupRecord:
+    """Give a live member every shard that is meant for it and that nobody holds, each under a new token."""
+    free = [s for s in record.meant_for(member.id) if s not in record.holdings]
+    if not free:
+        return record
+    tokens, holdings = dict(record.last_tokens), dict(record.holdings)
+    for shard in free:
+        floor = tokens.get(shard, Token(0))
+        tokens[shard] = Token(max(floor, wall) + 1)
+        holdings[shard] = Holding(member.id, member.instance, record.layout[shard], tokens[shard], floor, seq)
+    return attrs.evolve(record, last_tokens=tokens, holdings=holdings)
+
+
+def overdue(record: GroupRecord, sight: GroupSight, now: Instant, timeout: Millis) -> tuple[ShardIndex, ...]:
+    """Holdings that should have been given up a rebalance timeout ago, as this coordinator saw it."""
+    return tuple(
+        shard
+        for shard, h in record.holdings.items()
+        if not h.lapsed and _waited(sight.to_drain, (shard, h.token), now, timeout)
+    )
+
+
+def lapse(record: GroupRecord, shards: tuple[ShardIndex, ...]) -> GroupRecord:
+    """Mark holdings as never to be extended again; it is these holdings alone that lapse."""
+    if not shards:
+        return record
+    lapsed = {s: attrs.evolve(record.holdings[s], lapsed=True) for s in shards}
+    return attrs.evolve(record, holdings={**record.holdings, **lapsed})
+
+
+def free_lapsed(record: GroupRecord, sight: GroupSight, now: Instant, lease: Millis) -> GroupRecord:
+    """Free holdings whose committed lapse this coordinator has itself seen for L_s."""
+    free = {
+        shard: None
+        for shard, h in record.holdings.items()
+        if _waited(sight.lapsed, (shard, h.token), now, _wait_of(record, h, lease))
+    }
+    return _changed(record, free)
+
+
+def _wait_of(record: GroupRecord, holding: Holding, lease: Millis) -> Millis:
+    return expiry_wait_ms(record.longest_leases.get(holding.instance, lease))
+
+
+def _waited(since: Mapping[GrantKey, Instant], key: GrantKey, now: Instant, wait: Millis) -> bool:
+    return key in since and now - since[key] >= wait
+
+
+def assigned(record: GroupRecord, member: Member) -> dict[ShardIndex, Holding]:
+    """What the member's present instance holds and is meant to go on holding."""
+    return {
+        shard: h
+        for shard, h in record.held_by(member.instance).items()
+        if member.live and record.targets.get(shard) == member.id and not h.draining and not h.lapsed
+    }
+
+
+def unraised(record: GroupRecord, beat: Heartbeat, member: Member, sight: GroupSight) -> dict[ShardIndex, Holding]:
+    """Grants to answer whose fence is not known to be raised; one the holder lists was published before."""
+    return {
+        shard: h
+        for shard, h in assigned(record, member).items()
+        if (shard, h.token) not in sight.raised and listed_hold(beat, shard, h.token) is None
+    }

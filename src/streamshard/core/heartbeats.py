@@ -1,0 +1,165 @@
+"""Answering heartbeats: decide, commit, raise the fences of new grants, read again, answer."""
+
+import attrs
+
+from streamshard.core import answers, handover
+from streamshard.core.answers import Served
+from streamshard.core.commands import Heartbeat, Intent
+from streamshard.core.decide import decide, identified
+from streamshard.core.desk import Desk, GroupCommit, KnownGroup
+from streamshard.core.effects import RaiseFence, RaiseVerdict
+from streamshard.core.group import Holding, Member
+from streamshard.core.ids import GroupKey, Millis, ShardIndex, Token
+from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
+from streamshard.core.ports import RowWrite
+from streamshard.core.replies import HeartbeatReply, RetryReason, Status
+from streamshard.core.stream import StreamRecord
+from streamshard.errors import (
+    MetadataCorrupt,
+    NotFound,
+    RevisionConflict,
+    SourceChanged,
+    StaleSequence,
+    StreamUnavailable,
+    Unavailable,
+)
+
+MAX_ATTEMPTS = 8
+"""How often a decision is taken anew after losing a race, before the sender is asked to come again."""
+
+BACKOFF_MS = 20
+
+
+class Heartbeats:
+    """The member's door to the coordinator."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def answer(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
+        """Answer one attempt; faults of ours are a RETRY, which renews nothing."""
+        timing = self._desk.settings.timing
+        try:
+            return await self._try_again_and_again(key, beat)
+        except NotFound as missing:
+            return answers.reject(beat, timing, Refusal(Status.UNKNOWN_MEMBER_ID, missing.message))
+        except MetadataCorrupt as broken:
+            return answers.retry(beat, timing, RetryReason.UNAVAILABLE, broken.message)
+        except Unavailable as away:
+            self._desk.restart_timers(self._desk.clock.boot())
+            return answers.retry(beat, timing, RetryReason.UNAVAILABLE, away.message)
+
+    async def _try_again_and_again(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
+        fresh = False
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                reply = await self._once(key, beat, fresh=fresh)
+                if reply is not None:
+                    return reply
+            except SourceChanged:
+                self._desk.forget_source()
+            except (RevisionConflict, StaleSequence):
+                await self._desk.clock.sleep(self._pause(attempt))
+            fresh = True
+        text = "the group kept changing while this was decided"
+        return answers.retry(beat, self._desk.settings.timing, RetryReason.CONFLICT, text)
+
+    def _pause(self, attempt: int) -> Millis:
+        return Millis(int(self._desk.entropy.fraction() * BACKOFF_MS * attempt))
+
+    async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
+        """One decision; None if it has to be taken again on a fresh load."""
+        desk = self._desk
+        if fresh:
+            await desk.load_stream(key.prefix)
+        stream = await desk.stream_of(key)
+        known = None if fresh else desk.groups.get(key)
+        loaded = known is None
+        if known is None:
+            known = await desk.load_group(key)
+        await desk.prove(known, stream)
+        context = desk.context(stream, known.sight.source)
+        beat = identified(known.record, beat)
+        decision = decide(known.record, known.rows, beat, context, known.sight)
+        if not isinstance(decision, Accepted) and not loaded:
+            return None  # a no is never said on a copy
+        match decision:
+            case Accepted():
+                return await self._accept(known, stream, beat, decision, context)
+            case Replay():
+                return await self._replay(known, stream, beat)
+            case Refusal():
+                return answers.refuse(known.record, beat, context.timing, decision)
+            case LostWrites():
+                await desk.start_lineage(known, stream, {}, decision.reason)
+                return None
+
+    async def _accept(
+        self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
+    ) -> HeartbeatReply:
+        row = None if decision.row is None else RowWrite(known.record.key.group, decision.row, decision.force_row)
+        await self._desk.commit_group(known, GroupCommit(decision.record, context.nonce, row))
+        self._note_vanished(known.record.key, beat)
+        if decision.refusal is not None:
+            return answers.refuse(known.record, beat, context.timing, decision.refusal)
+        beat = attrs.evolve(beat, instance=decision.instance)
+        known = await self._raise_fences(known, stream, beat)
+        return self._serve(known, stream, beat, decision.standing)
+
+    def _note_vanished(self, key: GroupKey, beat: Heartbeat) -> None:
+        missing = {p.shard for p in beat.progress if p.read_state == "MISSING"}
+        if missing:
+            self._desk.vanished.setdefault(key.prefix, set()).update(missing)
+
+    async def _replay(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> HeartbeatReply:
+        """The attempt was taken before: the present view; only the very last attempt's is worth anything."""
+        if beat.instance is None or beat.seq != known.rows[beat.instance].seq:
+            return self._serve(known, stream, beat, Standing.PRESENT, renewed=False)
+        known = await self._raise_fences(known, stream, beat)
+        standing = Standing.WAITING if known.record.quarantine is not None else Standing.PRESENT
+        return self._serve(known, stream, beat, standing)
+
+    def _serve(
+        self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, standing: Standing, *, renewed: bool = True
+    ) -> HeartbeatReply:
+        assert beat.instance is not None, "only identified heartbeats are served"
+        lease = self._desk.lease_of(known, beat.instance)
+        served = Served(known.record, beat, beat.instance, lease, standing, known.sight.raised, renewed)
+        return answers.serve(served, self._desk.settings.timing, stream.mac_key)
+
+    async def _raise_fences(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> KnownGroup:
+        """Raise the fences of grants not told yet; then read again, so that only what still stands is told."""
+        member = known.record.members.get(beat.member)
+        if member is None or beat.intent is Intent.LEAVE or member.instance != beat.instance:
+            return known
+        fresh = handover.unraised(known.record, beat, member, known.sight)
+        if not fresh or not await self._raise(known, stream, member, fresh):
+            return known
+        return await self._desk.load_group(known.record.key)
+
+    async def _raise(
+        self, known: KnownGroup, stream: StreamRecord, member: Member, fresh: dict[ShardIndex, Holding]
+    ) -> bool:
+        key = known.record.key
+        layout = known.record.layout_version
+        orders = [
+            RaiseFence(key.prefix, s, h.generation, layout, key.group, h.floor, h.token) for s, h in fresh.items()
+        ]
+        try:
+            results = await self._desk.streams.raise_fences(orders)
+        except StreamUnavailable:
+            return False  # pending until it is acknowledged: the next heartbeat asks again
+        above: dict[ShardIndex, Token] = {}
+        for order, result in zip(orders, results, strict=True):
+            match result.verdict:
+                case RaiseVerdict.RAISED:
+                    known.sight.raised.add((order.shard, order.token))
+                case RaiseVerdict.ABOVE:
+                    above[order.shard] = result.mark
+                case RaiseVerdict.MISSING:
+                    self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
+                case RaiseVerdict.SUPERSEDED:
+                    pass  # a later layout is on record: the next tick adopts it
+        if above:
+            await self._desk.start_lineage(known, stream, above, "a fence is above the last token on record")
+        return True
