@@ -1,0 +1,196 @@
+"""The client's half of the JSON contract ``/coord/v1``: requests out, answers in, errors as our classes."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamshard import errors
+from streamshard.core.commands import Heartbeat, Intent
+from streamshard.core.group import ShardProgress
+from streamshard.core.ids import (
+    Epoch,
+    Generation,
+    GroupKey,
+    LayoutVersion,
+    Lineage,
+    MemberId,
+    Millis,
+    Seq,
+    ShardIndex,
+    StreamPrefix,
+    Token,
+    View,
+    WallMillis,
+    stream_key,
+)
+from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReason, Routing, Status
+from streamshard.errors import CoordinatorUnreachable, StreamshardError
+
+Body = dict[str, Any]
+
+WIRE_EPOCHS = {Intent.JOIN: 0, Intent.LEAVE: -1}
+
+
+def heartbeat_body(key: GroupKey, beat: Heartbeat, now: WallMillis) -> Body:
+    """One attempt as the coordinator expects it; ``now`` is for display only."""
+    return {
+        "protocolVersion": beat.protocol_version,
+        "requestId": beat.request_id or f"{beat.instance or beat.member}-{beat.seq}",
+        "memberId": beat.member,
+        "memberName": beat.member_name or beat.member,
+        "memberEpoch": WIRE_EPOCHS.get(beat.intent, beat.epoch),
+        "metadataVersion": beat.metadata_version,
+        "runtimeConsumerCapacity": {
+            "runtimeMaxConcurrency": beat.max_concurrency,
+            "availableConcurrency": beat.available,
+        },
+        "ownedShards": [_shard(shard) for shard in beat.owned],
+        "revokingShards": [_revoking(shard, beat) for shard in beat.revoking],
+        "shardProgress": [_progress(key.prefix, row, now) for row in beat.progress],
+        "instanceId": beat.instance,
+        "seq": beat.seq,
+        "holds": [{"shardIndex": h.shard, "token": h.token, "draining": h.draining} for h in beat.holds],
+        "view": beat.view,
+        "advertisedUrl": beat.advertised_url,
+        "clientVersion": beat.client_version,
+    }
+
+
+def reply_of(body: Body) -> HeartbeatReply:
+    """The answer to an attempt; raises `CoordinatorUnreachable` for one that can't be used."""
+    try:
+        assignment = body.get("assignment") or {}
+        return HeartbeatReply(
+            status=Status(body["status"]),
+            member=MemberId(body["memberId"]),
+            epoch=Epoch(_int(body["memberEpoch"])),
+            seq=Seq(_int(body["seq"])),
+            heartbeat_ms=Millis(_int(body["heartbeatIntervalMs"])),
+            rebalance_timeout_ms=Millis(_int(body["rebalanceTimeoutMs"])),
+            lease_ms=Millis(_int(body["leaseMs"])),
+            response_to=body.get("responseTo") or "",
+            group_epoch=Epoch(_int(body.get("groupEpoch") or 0)),
+            assignment_epoch=Epoch(_int(body.get("assignmentEpoch") or 0)),
+            metadata_version=_int(body.get("metadataVersion") or 0),
+            assigned=_shards(assignment.get("assignedShards")),
+            pending=_shards(assignment.get("pendingShards")),
+            grants=tuple(_grant(row) for row in body.get("grants") or ()),
+            extended=tuple(_extension(row) for row in body.get("extended") or ()),
+            view=None if body.get("view") is None else View(body["view"]),
+            retry_after_ms=None if body.get("retryAfterMs") is None else Millis(_int(body["retryAfterMs"])),
+            retry_reason=None if body.get("retryReason") is None else RetryReason(body["retryReason"]),
+            message=body.get("message"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CoordinatorUnreachable(f"the answer to a heartbeat can't be used: {_why(error)}") from error
+
+
+def routing_of(key: GroupKey, body: Body, etag: str) -> Routing:
+    """A routing answer; its lineage is the ``ETag`` without the layout version."""
+    try:
+        version = _int(body["layoutVersion"])
+        routing = Routing(
+            key=GroupKey(body["streamPrefix"], body["consumerGroup"]),
+            shard_count=_int(body["shardCount"]),
+            layout_version=LayoutVersion(version),
+            lineage=_lineage(etag, version),
+            metadata_version=_int(body["metadataVersion"]),
+            protocol=str(body["routingProtocol"]),
+            lease_ms=Millis(_int(body["leaseMs"])),
+            resharding_active=bool(body.get("reshardingActive", False)),
+        )
+        listed = [_shard_row(row) for row in body["shards"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CoordinatorUnreachable(f"the routing of {key} can't be used: {_why(error)}") from error
+
+    if listed != [(n, stream_key(routing.key.prefix, ShardIndex(n))) for n in range(routing.shard_count)]:
+        raise CoordinatorUnreachable(
+            f"the routing of {key} can't be used: it lists {len(listed)} shards that are not "
+            f"the {routing.shard_count} of {routing.key.prefix}"
+        )
+    return routing
+
+
+def error_of(status: int, body: object) -> StreamshardError | None:
+    """The error of an answer in the contract's error shape; None for any other answer."""
+    if not isinstance(body, Mapping) or not isinstance(body.get("errorCode"), str):
+        return None
+    details = body.get("details")
+    kind = _BY_CODE.get(body["errorCode"], StreamshardError)
+    message = str(body.get("message") or f"the coordinator answered {status} {body['errorCode']}")
+    return kind(message, details if isinstance(details, Mapping) else None)
+
+
+def _kinds(kind: type[StreamshardError]) -> Iterator[type[StreamshardError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _kinds(child)
+
+
+_BY_CODE: dict[str, type[StreamshardError]] = {
+    **{kind.code: kind for kind in reversed([*_kinds(StreamshardError)]) if "code" in vars(kind)},
+    errors.StateConflict.code: errors.StateConflict,
+    "UNAUTHENTICATED": errors.ListenerRejected,
+    "FORBIDDEN": errors.ListenerRejected,
+}
+
+
+def _shard(shard: ShardIndex) -> Body:
+    return {"shardIndex": shard}
+
+
+def _revoking(shard: ShardIndex, beat: Heartbeat) -> Body:
+    in_flight = sum(row.in_flight for row in beat.progress if row.shard == shard)
+    return {"shard": _shard(shard), "state": "DRAINING", "inFlight": in_flight, "ackedAt": None}
+
+
+def _progress(prefix: StreamPrefix, row: ShardProgress, now: WallMillis) -> Body:
+    return {
+        "shard": _shard(row.shard),
+        "streamKey": stream_key(prefix, row.shard),
+        "lastDeliveredId": row.last_delivered,
+        "lastAckedId": row.last_acked,
+        "ackFloor": row.ack_floor,
+        "pendingCount": row.pending,
+        "inFlight": row.in_flight,
+        "readState": row.read_state,
+        "updatedAt": _iso(now),
+    }
+
+
+def _iso(now: WallMillis) -> str:
+    moment = datetime.datetime.fromtimestamp(now / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _shards(rows: Any) -> tuple[ShardIndex, ...]:
+    return tuple(ShardIndex(_int(row["shardIndex"])) for row in rows or ())
+
+
+def _shard_row(row: Any) -> tuple[int, str]:
+    return _int(row["shardIndex"]), str(row["streamKey"])
+
+
+def _grant(row: Any) -> Grant:
+    return Grant(ShardIndex(_int(row["shardIndex"])), Token(_int(row["token"])), Generation(_int(row["generation"])))
+
+
+def _extension(row: Any) -> Extension:
+    return Extension(ShardIndex(_int(row["shardIndex"])), Token(_int(row["token"])))
+
+
+def _lineage(etag: str, version: int) -> Lineage:
+    tag = etag.removeprefix("W/").strip('"')
+    if not tag.endswith(str(version)):
+        raise ValueError(f"ETag {etag!r} does not end in the layout version {version}")
+    return Lineage(tag.removesuffix(str(version)).rstrip("-:._/"))
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _why(error: Exception) -> str:
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
