@@ -4,11 +4,13 @@ Records are kept decoded, one per revision; every commit names the revision it w
 copy costs a retry and never a wrong decision. What says no to a member is decided on a fresh load.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from streamshard.core import correction
+from streamshard.core import chronicle, correction
+from streamshard.core.chronicle import Event
 from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import (
     GroupKey,
@@ -38,6 +40,9 @@ from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.sight import GroupSight
 from streamshard.core.stream import StreamRecord, StreamState
 from streamshard.errors import CommitUncertain, GroupNotFound, RevisionConflict, StreamNotFound, StreamUnavailable
+
+
+KEPT_EVENTS = 10_000
 
 
 @attrs.define
@@ -82,6 +87,11 @@ class Desk:
         self.layouts: dict[StreamPrefix, StreamRecord] = {}
         self.vanished: dict[StreamPrefix, set[ShardIndex]] = {}
         """Shards whose key or group was found missing; the next tick makes them again, guarded."""
+        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Keep what this coordinator itself committed, for whoever logs it."""
+        self.events.extend(events)
 
     async def load_stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Read an active stream; raises `StreamNotFound`."""
@@ -202,6 +212,7 @@ class Desk:
             await self.store.commit(transaction)
         except CommitUncertain:
             await self._look_up(key, change.nonce, change.row)
+        self.note(chronicle.group_events(before, change.record))
         self._committed(known, change.record, change.row)
 
     async def _look_up(self, key: GroupKey, nonce: Nonce, row: RowWrite | None) -> None:

@@ -1,0 +1,34 @@
+"""What a tick does to a group: prove the load, decide what time has done, commit it."""
+
+from streamshard.core.decide import decide_tick
+from streamshard.core.desk import Desk, GroupCommit, KnownGroup
+from streamshard.core.group import LIVE, GroupRecord
+from streamshard.core.ids import GroupKey
+from streamshard.core.stream import StreamRecord
+from streamshard.core.stream_events import GroupSummary
+
+
+async def look(desk: Desk, key: GroupKey, stream: StreamRecord) -> KnownGroup:
+    """Load a group, and commit whatever time alone has done to it.
+
+    Raises `RevisionConflict` if somebody else changed it meanwhile: the next tick looks again.
+    """
+    known = await desk.load_group(key)
+    await desk.prove(known, stream)
+    context = desk.context(stream, known.sight.source)
+    outcome = decide_tick(known.record, known.rows, context, known.sight)
+    if outcome.record is not known.record or outcome.drop_rows:
+        change = GroupCommit(outcome.record, context.nonce, same_rows=outcome.same_rows, drop_rows=outcome.drop_rows)
+        await desk.commit_group(known, change)
+        for instance in outcome.drop_rows:
+            known.rows.pop(instance, None)
+    return known
+
+
+def summary(record: GroupRecord) -> GroupSummary:
+    """What a resharding has to know of a group before it may end."""
+    live = [m for m in record.members.values() if m.state in LIVE]
+    instances = {m.instance for m in live}
+    held = tuple(s for s, h in record.holdings.items() if h.instance in instances)
+    handover = any(record.targets.get(s) != h.member for s, h in record.holdings.items() if h.instance in instances)
+    return GroupSummary(record.key.group, record.layout_version, len(live), handover, held)
