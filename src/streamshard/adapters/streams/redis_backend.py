@@ -66,7 +66,7 @@ class RedisStreamBackend:
     async def seal(self, order: Seal) -> GuardResult:
         """Retire a shard if nothing is left on it."""
         guard = (order.generation, order.layout)
-        groups = (len(order.registered), *order.registered, *order.ignored)
+        groups: tuple[str | int, ...] = (len(order.registered), *order.registered, *order.ignored)
         (reply,) = await self._run([shard_call(load("seal"), order.prefix, order.shard, *guard, *groups)])
         return GuardResult(reply.decode())
 

@@ -8,7 +8,7 @@ from streamshard.adapters.streams.appender import Appender
 from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, value
 from streamshard.adapters.streams.record_ids import id_order
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
-from streamshard.adapters.streams.values import encode_fields
+from streamshard.adapters.streams.values import check_max_len, encode_fields
 from streamshard.core.ids import Millis, RecordId
 from streamshard.core.records import Access, AckMode, AckReply, ClaimReply, ReadReply, Record, ShardAccess
 from streamshard.errors import InvalidRequest
@@ -78,8 +78,7 @@ class RedisShardLog:
     ) -> RecordId | None:
         """Add a record to an existing key; concurrent appends share a round trip."""
         record = encode_fields(fields)
-        if max_len is not None and max_len < 1:
-            raise InvalidRequest(f"max_len: must be at least 1, not {max_len}")
+        check_max_len(max_len)
         trim = () if max_len is None else ("MAXLEN", "~", max_len)
         pairs = [text for pair in record.items() for text in pair]
         written = await self._appender.append(("XADD", key, "NOMKSTREAM", *trim, "*", *pairs))

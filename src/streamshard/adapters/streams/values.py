@@ -24,3 +24,9 @@ def _value(name: str | bytes, value: str | bytes | int | float) -> bytes:
     if isinstance(value, bytes):
         return bytes(value)
     return value.encode() if isinstance(value, str) else repr(value).encode()
+
+
+def check_max_len(max_len: int | None) -> None:
+    """Raise `InvalidRequest` for a length that Redis would not take, or that would drop the record itself."""
+    if max_len is not None and max_len < 1:
+        raise InvalidRequest(f"max_len: must be at least 1, not {max_len}")
