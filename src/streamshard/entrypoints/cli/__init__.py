@@ -1,0 +1,1 @@
+"""``streamshard``: serve a coordinator, or operate one over HTTP."""

@@ -1,0 +1,41 @@
+"""``streamshard serve``."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from streamshard.entrypoints.cli.failures import ExitCode, Failure
+from streamshard.entrypoints.settings import OPTIONS, serve_settings
+from streamshard.errors import ConfigurationError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _options(command: Command) -> Command:
+    for option in reversed(OPTIONS):
+        # Defaults and the environment are settings.py's business: it says where a bad value came from.
+        told = f"{option.help} [env: {option.variable}; default: {option.default}]"
+        command = click.option(option.argument, option.name, help=told)(command)
+    return command
+
+
+@click.command()
+@_options
+def serve(**given: str | None) -> None:
+    """Run a coordinator until it is told to stop (SIGTERM or Ctrl-C)."""
+    try:
+        settings = serve_settings(given, os.environ)
+    except ConfigurationError as error:
+        raise Failure(error.message, ExitCode.USAGE, "streamshard serve --help") from None
+    try:
+        from streamshard.entrypoints.http.server import serve as run
+    except ModuleNotFoundError as error:
+        install = "pip install 'streamshard[server]'"
+        raise Failure(f"the coordinator needs {error.name}, which is not installed", ExitCode.ERROR, install) from None
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    run(settings)

@@ -1,0 +1,187 @@
+"""What ``streamshard serve`` is told: arguments before environment before defaults, every value checked."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import attrs
+
+from streamshard.core.ids import Millis
+from streamshard.core.settings import MAX_SHARDS
+from streamshard.core.timing import Timing
+from streamshard.errors import ConfigurationError
+
+Value = TypeVar("Value")
+
+MEMORY = "memory:"
+SQLITE = "sqlite:///"
+
+
+@attrs.frozen
+class Option:
+    """One thing that can be chosen: its argument, its default, and what it is for."""
+
+    name: str
+    default: str
+    help: str
+
+    @property
+    def argument(self) -> str:
+        """As typed on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """As set in the environment."""
+        return "STREAMSHARD_" + self.name.upper()
+
+
+OPTIONS = (
+    Option("host", "127.0.0.1", "Address to listen on; a loopback one while there are no accounts."),
+    Option("port", "8080", "Port to listen on; 0 takes a free one."),
+    Option("store", "sqlite:///streamshard.db", "Where metadata is kept: sqlite:///PATH, or memory: to try things."),
+    Option("redis", "redis://127.0.0.1:6379", "The Redis with the shards: redis://…, or memory: to try things."),
+    Option("lease", "15s", "How long a member may read without a heartbeat."),
+    Option("heartbeat", "3s", "How often members renew."),
+    Option("tick", "1s", "How often the coordinator looks after everything."),
+    Option("rebalance_timeout", "60s", "How long a member may take to give a shard up."),
+    Option("routing_lease", "60s", "How long producers may use a routing without a refresh."),
+    Option("default_shards", "12", "Shards of a stream that is created without a count."),
+)
+
+
+@attrs.frozen
+class ServeSettings:
+    """A checked set of choices."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    store: str = "sqlite:///streamshard.db"
+    redis: str = "redis://127.0.0.1:6379"
+    timing: Timing = attrs.field(factory=Timing)
+    default_shards: int = 12
+
+
+def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
+    """Raise `ConfigurationError` naming every option to mend, with what it may be."""
+    reader = _Reader(arguments, environment)
+    host = reader.read("host", _loopback)
+    port = reader.read("port", _whole(0, 65_535))
+    store = reader.read("store", _store_url)
+    redis = reader.read("redis", _redis_url)
+    lease = reader.read("lease", duration)
+    timing = Timing(
+        lease_ms=lease,
+        heartbeat_ms=reader.read("heartbeat", duration),
+        tick_ms=reader.read("tick", duration),
+        rebalance_timeout_ms=reader.read("rebalance_timeout", duration),
+        routing_lease_ms=reader.read("routing_lease", duration),
+    )
+    shards = reader.read("default_shards", _whole(1, MAX_SHARDS))
+    problems = reader.problems or [_in_arguments(problem) for problem in timing.problems()]
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return ServeSettings(host, port, store, redis, timing, shards)
+
+
+class _Reader:
+    """Finds each option's text and gathers what is wrong, so that all of it is told at once."""
+
+    def __init__(self, arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._environment = environment
+        self.problems: list[str] = []
+
+    def read(self, name: str, parse: Callable[[str], Value]) -> Value:
+        option = next(option for option in OPTIONS if option.name == name)
+        text, source = self._text(option)
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.problems.append(f"{source}: {error}")
+            return parse(option.default)
+
+    def _text(self, option: Option) -> tuple[str, str]:
+        argument = self._arguments.get(option.name)
+        if argument is not None:
+            return argument, option.argument
+        variable = self._environment.get(option.variable, "")
+        # Kubernetes sets STREAMSHARD_PORT=tcp://… in every pod beside a service called "streamshard".
+        if variable and not (option.name == "port" and variable.startswith("tcp://")):
+            return variable, option.variable
+        return option.default, option.argument
+
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)?")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, None: 1_000}
+
+
+def duration(text: str) -> Millis:
+    """``15s``, ``500ms``, ``2m``, ``1h``; a bare number is seconds. Raises `ValueError` for anything else."""
+    found = _DURATION.fullmatch(text.strip())
+    length = 0 if found is None else round(float(found[1]) * _UNIT_MS[found[2]])
+    if length < 1:
+        raise ValueError(f"must be a duration such as 15s or 500ms, at least 1 ms, not {text!r}")
+    return Millis(length)
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text[:9]) <= most):
+            raise ValueError(f"must be a whole number from {least} to {most}, not {text!r}")
+        return int(text)
+
+    return parse
+
+
+def _loopback(text: str) -> str:
+    if text == "localhost":
+        return "127.0.0.1"
+    try:
+        inside = ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        raise ValueError(f"must be an IP address such as 127.0.0.1, not {text!r}") from None
+    if not inside:
+        raise ValueError(
+            f"{text} can be reached from other machines, and this version has no accounts to let in only whom you "
+            "trust: accounts come first, so use 127.0.0.1 or ::1"
+        )
+    return text
+
+
+def _store_url(text: str) -> str:
+    if text == MEMORY or (text.startswith(SQLITE) and len(text) > len(SQLITE)):
+        return text
+    raise ValueError("must be sqlite:///PATH (a fourth slash starts an absolute path) or memory:")
+
+
+def _redis_url(text: str) -> str:
+    # The text itself stays out of the message: it may hold a password.
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        named = False
+    if text == MEMORY or (named and parts.scheme in {"redis", "rediss"}):
+        return text
+    raise ValueError("must be redis://HOST:PORT, rediss://HOST:PORT for TLS, or memory:")
+
+
+def without_password(url: str) -> str:
+    """``url`` as it may be logged."""
+    parts = urlsplit(url)
+    if parts.password is None and "?" not in url:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"***@{host}" if "@" in parts.netloc else host, query="").geturl()
+
+
+def _in_arguments(problem: str) -> str:
+    names = {"rebalance_timeout_ms", "routing_lease_ms", "heartbeat_ms", "lease_ms", "tick_ms"}
+    return re.sub(r"[a-z_]+_ms", lambda m: _argument(m[0]) if m[0] in names else m[0], problem)
+
+
+def _argument(field: str) -> str:
+    return "--" + field.removesuffix("_ms").replace("_", "-")

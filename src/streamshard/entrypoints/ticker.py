@@ -1,0 +1,89 @@
+"""Drives a coordinator's ticks: on time if it can, never in a burst, never dying of one that failed."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+from streamshard.core.ids import Instant, Millis
+from streamshard.core.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+LetPass = Callable[[float], Awaitable[None]]
+"""Waits until the requests that are here by now are answered, for at most so many seconds."""
+
+
+class Ticking(Protocol):
+    """What is driven: a coordinator."""
+
+    async def tick(self) -> None:
+        """Look at everything once and do what is wanted."""
+        ...
+
+
+class Ticker:
+    """Calls ``tick`` every ``period_ms``; heartbeats that queued up while the process slept go first."""
+
+    def __init__(self, coordinator: Ticking, clock: Clock, period_ms: Millis, let_pass: LetPass | None = None) -> None:
+        self._coordinator = coordinator
+        self._clock = clock
+        self._period_ms = period_ms
+        self._let_pass = let_pass
+        self._stopping = asyncio.Event()
+        self._failures = 0
+        self.lateness_ms = Millis(0)
+        """How much later than planned the last tick began."""
+
+    async def run(self) -> None:
+        """Tick until `stop` was called; a tick under way is finished."""
+        due = self._clock.boot()
+        while not self._stopping.is_set():
+            self._measure(due)
+            await self._turn()
+            # From the planned time while that is ahead, so that ticks don't drift; never twice to catch up.
+            due = Instant(max(due + self._period_ms, self._clock.boot()))
+            await self._pause(Millis(due - self._clock.boot()))
+
+    def stop(self) -> None:
+        """End `run` after the tick under way."""
+        self._stopping.set()
+
+    def _measure(self, due: Instant) -> None:
+        before, self.lateness_ms = self.lateness_ms, Millis(max(0, self._clock.boot() - due))
+        if self.lateness_ms > self._period_ms >= before:
+            logger.warning("the tick is %d ms late: the process or its machine was held up", self.lateness_ms)
+
+    async def _turn(self) -> None:
+        if self._let_pass is not None:
+            await self._let_pass(self._period_ms / 1000)
+        try:
+            await self._coordinator.tick()
+        except Exception:  # the outermost loop: the next tick asks for everything again
+            self._failures += 1
+            if self._failures == 1:
+                logger.exception("a tick failed; the next one tries again")
+        else:
+            if self._failures:
+                logger.info("ticks work again after %d that failed", self._failures)
+            self._failures = 0
+
+    async def _pause(self, duration: Millis) -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep(duration))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (sleeping, stopping):
+            task.cancel()
+        await asyncio.gather(sleeping, stopping, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def ticking(ticker: Ticker) -> AsyncIterator[None]:
+    """Run ``ticker`` beside the body; on the way out the tick under way is finished."""
+    running = asyncio.create_task(ticker.run(), name="streamshard-ticker")
+    try:
+        yield
+    finally:
+        ticker.stop()
+        await running
