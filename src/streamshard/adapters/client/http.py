@@ -58,6 +58,12 @@ class HttpCoordinator:
         response = await self._ask("GET", f"{_group_path(key)}/producer-routing", None)
         return routing_of(key, _body(response), response.headers.get("ETag", ""))
 
+    async def __aenter__(self) -> "HttpCoordinator":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Let go of the connections; idempotent."""
         await self._client.aclose()

@@ -1,0 +1,43 @@
+"""Reads of many shards in one round trip."""
+
+import asyncio
+
+from streamshard.core.ports import ShardLog
+from streamshard.core.records import ReadReply, ShardAccess
+from streamshard.errors import StreamUnavailable
+
+
+class GroupedReads:
+    """Collects the reads that are asked for in one turn of the loop, and sends them together."""
+
+    def __init__(self, log: ShardLog) -> None:
+        self._log = log
+        self._asked: list[tuple[ShardAccess, int, asyncio.Future[ReadReply]]] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def read(self, access: ShardAccess, count: int) -> ReadReply:
+        """As `ShardLog.read` of one shard."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[ReadReply] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._send)
+        self._asked.append((access, count, answer))
+        return await answer
+
+    def _send(self) -> None:
+        asked, self._asked = self._asked, []
+        task = asyncio.get_running_loop().create_task(self._fetch(asked))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _fetch(self, asked: list[tuple[ShardAccess, int, "asyncio.Future[ReadReply]"]]) -> None:
+        try:
+            replies = await self._log.read([(access, count) for access, count, _ in asked])
+        except StreamUnavailable as error:
+            for _, _, answer in asked:
+                if not answer.done():
+                    answer.set_exception(StreamUnavailable(error.message))
+            return
+        for (_, _, answer), reply in zip(asked, replies, strict=True):
+            if not answer.done():
+                answer.set_result(reply)

@@ -1,0 +1,149 @@
+"""The reading side of one member: a run per shard, workers shared fairly among them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import attrs
+
+from streamshard.adapters.client.batching import GroupedReads
+from streamshard.adapters.client.member import Member, Order, Report
+from streamshard.adapters.client.message import Batch, Message
+from streamshard.adapters.client.run import Grip, Pace, ShardRun, Tools
+from streamshard.adapters.client.waiter import Waiter
+from streamshard.core.actions import Drain, Drop, Start
+from streamshard.core.ids import GroupKey, MemberId, ShardIndex, Token
+from streamshard.core.ports import Clock, Entropy, ShardLog
+from streamshard.core.records import Access, ShardAccess
+
+_LOG = logging.getLogger(__name__)
+
+Handle = Callable[[Message | Batch], Awaitable[None]]
+
+
+class Hooks(Protocol):
+    """What an application may want to know; called on its own event loop, and must not raise."""
+
+    def on_assigned(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """The member begins to read the shard."""
+        ...
+
+    def on_revoked(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """The member has finished with the shard: no handler of it runs."""
+        ...
+
+    def on_lost(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """The right to the shard is gone at once; handlers may still run, but can't acknowledge."""
+        ...
+
+
+@attrs.frozen
+class Reading:
+    """What a listener reads, and how."""
+
+    key: GroupKey
+    handle: Handle
+    hooks: Hooks
+    pace: Pace = attrs.field(factory=Pace)
+    max_workers: int = 16
+
+
+class Poller:
+    """`ReadingSide` on the application's loop; make it there."""
+
+    def __init__(self, reading: Reading, log: ShardLog, waiter: Waiter, clock: Clock, entropy: Entropy) -> None:
+        self._reading = reading
+        self._loop = asyncio.get_running_loop()
+        self._workers = asyncio.Semaphore(reading.max_workers)
+        self._tools = Tools(log, GroupedReads(log), waiter, self._workers, clock, entropy, reading.handle)
+        self._runs: dict[ShardIndex, ShardRun] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}
+        self._member: Member | None = None
+        self.over = asyncio.Event()
+        """The member has left, or was rejected."""
+        self.failure: asyncio.Future[None] = self._loop.create_future()
+        """Fails if a run ends by a fault of the program."""
+
+    def serve(self, member: Member) -> None:
+        """Read for ``member``, whose orders come to this poller."""
+        self._member = member
+
+    @property
+    def member(self) -> Member:
+        """Whom it reads for."""
+        assert self._member is not None
+        return self._member
+
+    def order(self, order: Order) -> None:
+        """Start, drain or drop a shard; from the membership's thread."""
+        self._hop(lambda: self._obey(order))
+
+    def report(self) -> Report:
+        """How far the shards have got; from the membership's thread."""
+        runs = sorted(tuple(self._runs.items()))
+        progress = tuple(run.progress for _, run in runs)
+        busy = sum(1 for row in progress if row.in_flight)
+        return Report(progress, max(0, self._reading.max_workers - busy))
+
+    def ended(self, member: Member) -> None:
+        """The member is no more; from the membership's thread."""
+        self._hop(self.over.set)
+
+    def cancel(self) -> None:
+        """Break off every handler that still runs."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def quiet(self) -> None:
+        """Return when no run is left."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _hop(self, step: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(step)
+        except RuntimeError:
+            _LOG.debug("the application's loop is closed: nothing reads any more")
+
+    def _obey(self, order: Order) -> None:
+        name = self.member.session.member
+        match order:
+            case Start():
+                self._begin(order)
+                self._reading.hooks.on_assigned(name, order.shard, order.token)
+            case Drain():
+                self._halt(order.shard, order.token)
+            case Drop():
+                if self._halt(order.shard, order.token):
+                    self._reading.hooks.on_lost(name, order.shard, order.token)
+
+    def _begin(self, start: Start) -> None:
+        member, shard, token = self.member, start.shard, start.token
+        key = self._reading.key
+        access = ShardAccess(key.prefix, shard, key.group, member.session.member, start.generation, token)
+
+        def refused(access: Access) -> None:
+            member.refused(shard, token, access)
+
+        run = ShardRun(access, self._reading.pace, self._tools, Grip(lambda: member.may_use(shard, token), refused))
+        self._runs[shard] = run
+        task = self._loop.create_task(run.run(), name=f"{key} {shard}")
+        self._tasks[task] = (shard, token)
+        task.add_done_callback(self._finish)
+
+    def _halt(self, shard: ShardIndex, token: Token) -> bool:
+        run = self._runs.get(shard)
+        if run is None or run.access.token != token:
+            return False
+        run.stop()
+        return True
+
+    def _finish(self, task: "asyncio.Task[None]") -> None:
+        shard, token = self._tasks.pop(task)
+        run = self._runs.pop(shard)
+        self._reading.hooks.on_revoked(MemberId(run.access.consumer), shard, token)
+        self.member.finished(shard, token)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failure.done():
+            self.failure.set_exception(error)

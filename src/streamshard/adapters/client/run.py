@@ -1,0 +1,250 @@
+"""Reading one shard under one grant: what is pending first, then new records, in id order."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+from streamshard.adapters.client.batching import GroupedReads
+from streamshard.adapters.client.message import Batch, Message
+from streamshard.adapters.client.noise import Grumble
+from streamshard.adapters.client.waiter import Waiter
+from streamshard.core.consumer import FIRST, Ledger
+from streamshard.core.group import ShardProgress
+from streamshard.core.ids import Instant, Millis, RecordId, stream_key
+from streamshard.core.ports import Clock, Entropy, ShardLog
+from streamshard.core.records import Access, AckMode, ReadReply, Record, ShardAccess
+from streamshard.errors import LeaseLost, StreamUnavailable
+
+_LOG = logging.getLogger(__name__)
+
+TURN_MS = 1_000
+MISSING_PAUSE_MS = 1_000
+FIRST_BACKOFF_MS = 100
+LONGEST_BACKOFF_MS = 2_000
+LEASE_PAUSE_S = 0.02
+
+
+@attrs.frozen
+class Pace:
+    """How a shard is read. ``batch`` None: one record per handler call."""
+
+    page: int = 64
+    batch: int | None = None
+    redeliver_after: Millis = Millis(30_000)
+    sweep_every: Millis = Millis(15_000)
+
+
+@attrs.frozen
+class Tools:
+    """What all runs of a member share."""
+
+    log: ShardLog
+    reads: GroupedReads
+    waiter: Waiter
+    workers: asyncio.Semaphore
+    clock: Clock
+    entropy: Entropy
+    handle: Callable[[Message | Batch], Awaitable[None]]
+    """Hands over to the application; its failures are its own affair and don't come back."""
+
+
+@attrs.frozen
+class Grip:
+    """The lease of the shard, and where to report what the fence refused."""
+
+    may_use: Callable[[], bool]
+    refused: Callable[[Access], None]
+
+
+class ShardRun:
+    """One run; ends when it was told to stop and no read is outstanding and no handler runs."""
+
+    def __init__(self, access: ShardAccess, pace: Pace, tools: Tools, grip: Grip) -> None:
+        self.access = access
+        self.key = stream_key(access.prefix, access.shard)
+        self.discarded = 0
+        """Records that were trimmed or deleted while pending: acknowledged, never handed over."""
+        self._pace, self._tools, self._grip = pace, tools, grip
+        self._ledger = Ledger()
+        self._grumble = Grumble(_LOG, tools.clock)
+        self._hand: deque[Record] = deque()
+        self._cursor: RecordId | None = FIRST
+        self._swept_at = tools.clock.boot()
+        self._position: RecordId | None = None
+        self._state = "READING"
+        self._busy = 0
+        self._troubles = 0
+        self._stopping = asyncio.Event()
+        self._idle: asyncio.Future[None] | None = None
+        self.progress = ShardProgress(access.shard)
+
+    def stop(self) -> None:
+        """Take nothing more; handlers under way finish, what they have not begun stays pending."""
+        self._stopping.set()
+        self._state = "DRAINING"
+        self._hand.clear()
+        self._note_progress()
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def run(self) -> None:
+        """Read and hand over until stopped; outlives every trouble of Redis."""
+        while not self._stopping.is_set():
+            try:
+                await self._turn()
+            except StreamUnavailable as error:
+                await self._back_off(error)
+
+    async def acknowledge(self, ids: Sequence[RecordId], mode: AckMode) -> None:
+        """Acknowledge records; raises `LeaseLost` if the shard may be somebody else's by now."""
+        if not self._grip.may_use():
+            raise LeaseLost(f"{self.key}: the lease is over, so {', '.join(ids)} can't be acknowledged")
+        reply = await self._tools.log.acknowledge(self.access, ids, mode)
+        if reply.access is not Access.OK:
+            self._refuse(reply.access)
+            raise LeaseLost(f"{self.key}: {reply.access.value}, so {', '.join(ids)} can't be acknowledged")
+        self._ledger.settle(ids)
+
+    async def _turn(self) -> None:
+        if not self._grip.may_use():
+            await self._pause(LEASE_PAUSE_S)
+            return
+        if not self._hand:
+            await self._take()
+        if self._hand:
+            await self._hand_over()
+        elif self._cursor is None:
+            await self._fall_idle()
+        self._note_progress()
+
+    async def _take(self) -> None:
+        """Fill the hand: a page of what is pending, while there may be something; else new records."""
+        now = self._tools.clock.boot()
+        self._plan(now)
+        if self._cursor is not None:
+            claim = await self._tools.log.claim(self.access, self._cursor, self._pace.page)
+            access, position, cursor = claim.access, claim.last_delivered, claim.cursor
+            records = self._ledger.fresh(claim.records, now)
+        else:
+            read = await self._read()
+            access, position, cursor, records = read.access, read.last_delivered, None, read.records
+        if access is not Access.OK:
+            await self._turned_away(access)
+            return
+        self._troubles = 0
+        self._position, self._cursor = position, cursor
+        if not self._stopping.is_set():
+            self._hand.extend(records)
+
+    def _plan(self, now: Instant) -> None:
+        if self._cursor is not None:
+            return
+        if now - self._swept_at >= self._pace.sweep_every:
+            self._swept_at, self._cursor = now, FIRST
+        else:
+            self._cursor = self._ledger.due(now)
+
+    async def _read(self) -> ReadReply:
+        if self._troubles == 0:
+            return await self._tools.reads.read(self.access, self._pace.page)
+        # A shard in trouble reads alone, so that it does not spoil the reads of the others.
+        (reply,) = await self._tools.log.read([(self.access, self._pace.page)])
+        return reply
+
+    async def _hand_over(self) -> None:
+        self._state = self._state if self._stopping.is_set() else "READING"
+        async with self._tools.workers:
+            ends_at = self._tools.clock.boot() + TURN_MS
+            while self._hand and self._grip.may_use():
+                await self._next(self._hand)
+                if self._tools.clock.boot() >= ends_at:
+                    return
+        if self._hand and not self._grip.may_use():
+            # Whoever holds the shard next claims what is left.
+            self._hand.clear()
+            self._cursor = FIRST
+
+    async def _next(self, hand: deque[Record]) -> None:
+        if hand[0].fields is None:
+            gone = hand.popleft()
+            await self.acknowledge((gone.id,), AckMode.ACK)
+            self.discarded += 1
+            self._grumble.say("gone", f"{self.key}: {gone.id} was deleted while it was pending, and is skipped")
+            return
+        records = [hand.popleft()]
+        while hand and len(records) < (self._pace.batch or 1) and hand[0].fields is not None:
+            records.append(hand.popleft())
+        await self._handle(records)
+
+    async def _handle(self, records: list[Record]) -> None:
+        messages = [self._message(record) for record in records]
+        self._busy = len(messages)
+        self._note_progress()
+        try:
+            await self._tools.handle(messages[0] if self._pace.batch is None else Batch(self, messages))
+        finally:
+            self._busy = 0
+            due = Instant(self._tools.clock.boot() + self._pace.redeliver_after)
+            for record in records:
+                self._ledger.end(record.id, due)
+
+    def _message(self, record: Record) -> Message:
+        deliveries = self._ledger.begin(record)
+        content = (record.id, record.fields or {}, deliveries)
+        return Message(self, self.key, self.access.shard, self.access.token, content)
+
+    async def _fall_idle(self) -> None:
+        self._state = self._state if self._stopping.is_set() else "IDLE"
+        self._note_progress()
+        if self._position is None or self._stopping.is_set():
+            return
+        self._idle = self._tools.waiter.idle(self.key, self._position)
+        await self._idle
+        self._idle = None
+
+    async def _turned_away(self, access: Access) -> None:
+        self._refuse(access)
+        if access is not Access.MISSING:
+            await self._pause(LEASE_PAUSE_S)
+            return
+        self._state = "MISSING"
+        self._note_progress()
+        self._grumble.say("missing", f"{self.key}: the key or the group {self.access.group} is gone; it is reported")
+        self._cursor = FIRST
+        await self._pause(self._jittered(MISSING_PAUSE_MS))
+
+    def _refuse(self, access: Access) -> None:
+        self._grip.refused(access)
+
+    async def _back_off(self, error: StreamUnavailable) -> None:
+        """Records may have been delivered in an answer that was lost: begin again with what is pending."""
+        self._hand.clear()
+        self._cursor = FIRST
+        self._troubles += 1
+        self._grumble.say("redis", f"{self.key}: {error}; trying again")
+        await self._pause(self._jittered(min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(self._troubles - 1, 8))))
+
+    def _jittered(self, ms: int) -> float:
+        return ms * (0.5 + self._tools.entropy.fraction()) / 1000
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _note_progress(self) -> None:
+        """Replace the progress as one value: the membership's thread reads it at any time."""
+        self.progress = ShardProgress(
+            shard=self.access.shard,
+            last_delivered=self._position,
+            last_acked=self._ledger.last_acked,
+            ack_floor=self._ledger.floor(self._position),
+            pending=self._ledger.pending + len(self._hand),
+            in_flight=self._busy,
+            read_state=self._state,
+        )
