@@ -1,0 +1,105 @@
+"""What the marks in Redis say about a stream's record: the next life of a shard, and lost writes."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from streamshard.core.admin import CreateGroup, CreateStream, Scale
+from streamshard.core.ids import Generation, LayoutVersion, ShardIndex
+from streamshard.core.stream import FenceMark, Shard, ShardPhase, StreamRecord, StreamTombstone
+from streamshard.core.stream_events import FencesSeen, StreamCommand, StreamContext, StreamOutcome
+from streamshard.core.stream_shape import is_undone, restoring, with_shards
+
+
+def fences_wanted(
+    record: StreamRecord | StreamTombstone | None, command: StreamCommand, default_shard_count: int
+) -> tuple[ShardIndex, ...]:
+    """The shards whose fences a command's context must carry, read after the record was."""
+    match command:
+        case CreateStream():
+            return _indexes(range(command.shard_count))
+        case CreateGroup() if not isinstance(record, StreamRecord):
+            return _indexes(range(command.shard_count or default_shard_count))
+        case Scale() if isinstance(record, StreamRecord):
+            return _indexes(range(record.routed_count, command.target))
+    return ()
+
+
+def _indexes(indexes: Iterable[int]) -> tuple[ShardIndex, ...]:
+    return tuple(ShardIndex(index) for index in indexes)
+
+
+def by_shard(marks: Iterable[FenceMark]) -> Mapping[ShardIndex, FenceMark]:
+    """Marks by the shard they stand beside."""
+    return {mark.shard: mark for mark in marks}
+
+
+def next_generation(known: Generation | None, mark: FenceMark | None) -> Generation:
+    """A life of a shard's key that neither the record nor the fence has seen yet."""
+    marked = mark.generation if mark is not None else None
+    return Generation(max(known or 0, marked or 0) + 1)
+
+
+def highest_layout(marks: Iterable[FenceMark]) -> LayoutVersion:
+    """The latest layout version that any of these fences was told."""
+    return LayoutVersion(max((mark.layout or 0 for mark in marks), default=0))
+
+
+def fences_seen(record: StreamRecord, command: FencesSeen, context: StreamContext) -> StreamOutcome:
+    """Catch up with marks above the record, in a new lineage: only a store that lost writes is behind them."""
+    known = [(record.shards[mark.shard], mark) for mark in command.marks if mark.shard in record.shards]
+    evidence = _evidence(record, known, context)
+    shards = (_caught_up(record, shard, mark) for shard, mark in known)
+    layout = max(record.layout_version, highest_layout(command.marks))
+    after = attrs.evolve(with_shards(record, shards), layout_version=layout, store=context.store)
+    return StreamOutcome(after, discontinuity=evidence)
+
+
+def _evidence(record: StreamRecord, known: Iterable[tuple[Shard, FenceMark]], context: StreamContext) -> str | None:
+    if record.store != context.store:
+        return f"the store was replaced by another one: it is {context.store} now"
+    for shard, mark in known:
+        if (mark.generation or 0) > shard.generation or (mark.layout or 0) > record.layout_version:
+            return f"the fence of shard {shard.index} is ahead of the store, which has lost writes"
+        if shard.phase is ShardPhase.OPEN and sealed_in(mark, shard):
+            return f"shard {shard.index} is sealed and the store does not know: it has lost writes"
+    return None
+
+
+def sealed_in(mark: FenceMark, shard: Shard) -> bool:
+    """The present life of the shard is over, says its fence."""
+    return mark.sealed and mark.generation == shard.generation
+
+
+def _caught_up(record: StreamRecord, shard: Shard, mark: FenceMark) -> Shard:
+    generation = mark.generation or Generation(0)
+    if sealed_in(mark, shard):
+        return after_seal(record, shard)
+    if generation <= shard.generation:
+        return shard
+    later = attrs.evolve(shard, generation=generation)
+    if is_undone(record, shard):
+        return attrs.evolve(later, phase=ShardPhase.SEALED)
+    if shard.phase is ShardPhase.PREPARING:
+        return attrs.evolve(later, generation=next_generation(generation, None))
+    if mark.sealed:
+        return after_seal(record, later)
+    return attrs.evolve(later, phase=ShardPhase.DRAINING) if shard.phase is ShardPhase.SEALED else later
+
+
+def after_seal(record: StreamRecord, shard: Shard) -> Shard:
+    """The shard once its present life is known to be over: retired, or made again if it is wanted."""
+    retired = attrs.evolve(shard, phase=ShardPhase.SEALED)
+    match shard.phase:
+        case ShardPhase.SEALED:
+            return shard
+        case ShardPhase.DRAINING if shard.index not in restoring(record):
+            return retired
+        case ShardPhase.PREPARING if is_undone(record, shard):
+            return retired
+    return born_again(shard)
+
+
+def born_again(shard: Shard) -> Shard:
+    """The shard's next life, to be made."""
+    return Shard(shard.index, next_generation(shard.generation, None), ShardPhase.PREPARING)
