@@ -1,0 +1,21 @@
+"""One rig per adapter and server flavour."""
+
+import pytest
+
+from tests.integration.streams.rigs import MakeRig, MemoryRig, RedisRig
+from tests.servers import FLAVOURS, Servers
+
+
+@pytest.fixture(params=["memory", *FLAVOURS])
+def make_rig(request: pytest.FixtureRequest, servers: Servers) -> MakeRig:
+    """Makes rigs of every kind, over an empty world."""
+    if request.param == "memory":
+        return MemoryRig
+    url = servers.url(request.param)
+    return lambda: RedisRig(url)
+
+
+@pytest.fixture(params=FLAVOURS)
+def server_url(request: pytest.FixtureRequest, servers: Servers) -> str:
+    """An empty server of every kind."""
+    return servers.url(request.param)
