@@ -42,13 +42,17 @@ class Ticker:
         while not self._stopping.is_set():
             self._measure(due)
             await self._turn()
-            # From the planned time while that is ahead, so that ticks don't drift; never twice to catch up.
-            due = Instant(max(due + self._period_ms, self._clock.boot()))
+            due = self._next(due)
             await self._pause(Millis(due - self._clock.boot()))
 
     def stop(self) -> None:
         """End `run` after the tick under way."""
         self._stopping.set()
+
+    def _next(self, due: Instant) -> Instant:
+        # From the planned time while that is ahead, so that ticks don't drift; else anew, never to catch up.
+        planned, now = due + self._period_ms, self._clock.boot()
+        return Instant(planned if planned > now else now + self._period_ms)
 
     def _measure(self, due: Instant) -> None:
         before, self.lateness_ms = self.lateness_ms, Millis(max(0, self._clock.boot() - due))

@@ -52,9 +52,10 @@ async def _store(url: str) -> MetadataStore:
 
 async def _streams(url: str, opened: contextlib.AsyncExitStack) -> StreamBackend:
     if url == MEMORY:
-        from streamshard.adapters.streams.memory import MemoryStreams
+        from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
+        from streamshard.adapters.streams.memory_world import MemoryStreams
 
-        return MemoryStreams()
+        return MemoryStreamBackend(MemoryStreams())
     from streamshard.adapters.streams.redis_backend import RedisStreamBackend
 
     backend = RedisStreamBackend.from_url(url)

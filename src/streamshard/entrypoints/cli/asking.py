@@ -57,9 +57,7 @@ def start_from_option(command: Command) -> Command:
 
 def adopt_option(command: Command) -> Command:
     """``--adopt``: existing keys may be taken over."""
-    return click.option("--adopt", is_flag=True, help="Take over Redis keys of these names that exist already.")(
-        command
-    )
+    return click.option("--adopt", is_flag=True, help="Take over Redis keys that exist already.")(command)
 
 
 def force_option(command: Command) -> Command:

@@ -20,8 +20,8 @@ JOIN, LEAVE = 0, -1
 Whole = Annotated[int, Meta(ge=-INT_LIMIT, le=INT_LIMIT, description="a whole number")]
 Natural = Annotated[int, Meta(ge=0, le=INT_LIMIT, description="a whole number, at least 0")]
 Positive = Annotated[int, Meta(ge=1, le=INT_LIMIT, description="a whole number, at least 1")]
-OptionalPositive = Annotated[
-    Annotated[int, Meta(ge=1, le=INT_LIMIT)] | None, Meta(description="a whole number, at least 1")
+OptionalNatural = Annotated[
+    Annotated[int, Meta(ge=0, le=INT_LIMIT)] | None, Meta(description="a whole number, at least 0")
 ]
 Plain = Annotated[
     str, Meta(max_length=200, pattern=PLAIN, description="text of at most 200 characters without control characters")
@@ -115,7 +115,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     revoking_shards: Revoking
     shard_progress: Progress = []
     instance_id: Instance = None
-    seq: OptionalPositive = None
+    seq: OptionalNatural = None
     holds: Holds = None
     view: LongText = None
     advertised_url: LongText = None
@@ -154,15 +154,17 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def complete(self) -> "HeartbeatBody":
-        """Itself; raises `InvalidRequest` unless instance, seq and holds came together.
+        """Itself; raises `InvalidRequest` if an instance came without seq and holds, or holds without one.
 
         A report without ``holds`` would otherwise read as "I have let go of everything".
         """
-        parts = {"instanceId": self.instance_id, "seq": self.seq, "holds": self.holds}
-        absent = [name for name, value in parts.items() if value is None]
-        if absent and len(absent) < len(parts):
-            together = "instanceId, seq and holds come together or not at all"
-            raise InvalidRequest("; ".join(f"{name}: is missing: {together}" for name in absent))
+        if self.instance_id is None:
+            if self.holds:
+                raise InvalidRequest("instanceId: is missing, though holds are listed: send 32 hex digits")
+            return self
+        absent = [name for name, value in (("seq", self.seq), ("holds", self.holds)) if value is None]
+        if absent:
+            raise InvalidRequest("; ".join(f"{name}: is missing: it goes with instanceId" for name in absent))
         return self
 
     def _identity_problem(self, member: MemberId) -> str | None:

@@ -23,7 +23,7 @@ from streamshard.core.ids import GroupKey, GroupName, ReshardingId, StreamPrefix
 from streamshard.core.names import check_group
 from streamshard.core.routing import PROTOCOLS
 from streamshard.core.settings import MAX_SHARDS
-from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
+from streamshard.entrypoints.http.decoding import INT_LIMIT, SingleKeyDecoder
 from streamshard.errors import InvalidRequest
 
 PLAIN = r"\A[^\x00-\x1f\x7f-\x9f]*\Z"
@@ -187,12 +187,12 @@ class DeleteBody(_Body, frozen=True):
         return DeleteStream(prefix, author, self.force, self.drop_data)
 
 
-decode_create_stream = Decoder(CreateStreamBody)
-decode_create_group = Decoder(CreateGroupBody)
-decode_scale = Decoder(ScaleBody)
-decode_rollback = Decoder(RollbackBody)
-decode_amend = Decoder(AmendBody)
-decode_delete = Decoder(DeleteBody)
+decode_create_stream = SingleKeyDecoder(CreateStreamBody)
+decode_create_group = SingleKeyDecoder(CreateGroupBody)
+decode_scale = SingleKeyDecoder(ScaleBody)
+decode_rollback = SingleKeyDecoder(RollbackBody)
+decode_amend = SingleKeyDecoder(AmendBody)
+decode_delete = SingleKeyDecoder(DeleteBody)
 
 
 def author(
