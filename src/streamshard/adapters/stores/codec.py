@@ -38,6 +38,15 @@ _HEAD = re.compile(rb'\{"schema":(0|[1-9][0-9]{0,8}),')
 _SUM = re.compile(rb'"sum":"([0-9a-f]{32})",')
 
 
+def checked(name: str) -> str:
+    """``name`` itself; raises `InvalidRequest` if it is not valid Unicode, so that no key can hold it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"the name {name!r} is not valid Unicode: send it as UTF-8") from error
+    return name
+
+
 def dump_stream(record: AnyStream) -> bytes:
     """Encode a stream's record or tombstone; raises `InvalidRequest` if a value has no encoding."""
     return _dump(record, f"stream {record.prefix!r}")
