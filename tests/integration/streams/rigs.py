@@ -88,10 +88,14 @@ class RedisRig:
         self.log = RedisShardLog.from_url(url)
         self._raw = Redis.from_url(url, protocol=2)
 
-    async def raw(self, *words: str | int) -> Any:
+    async def raw(self, *words: str | bytes | int) -> Any:
         """Send any command."""
         execute: Callable[..., Awaitable[Any]] = self._raw.execute_command
         return await execute(*words)
+
+    async def knows(self, command: str) -> bool:
+        """Whether the server has a command."""
+        return await self.raw("EVAL", "return redis.call('COMMAND', 'INFO', ARGV[1])[1] and 1 or 0", 0, command) == 1
 
     async def lose_shard(self, key: str) -> None:
         await self.raw("DEL", key)

