@@ -55,9 +55,9 @@ class _Waiting:
 class SqliteStore:
     """The `MetadataStore` port over one SQLite file; made by `open`, used on one event loop.
 
-    Stop every coordinator before putting another file in the place of this one: a process that still
-    has the old one open notices and treats the new one as another store, but may have left its
-    write-ahead log behind.
+    To put another file in the place of this one, stop every coordinator and remove the ``-wal`` and
+    ``-shm`` files beside it. A process that has the old one open notices and takes the new one for another
+    store, but what starts in between could replay the old file's log onto the new one.
     """
 
     def __init__(self, database: Database, identity: str) -> None:
@@ -159,7 +159,8 @@ class SqliteStore:
             return self._database
 
     async def _reopen(self) -> Database:
-        # The old file is closed first: its write-ahead log must not be taken for the new file's.
+        if self._database is not None:
+            self._database.disown_log()
         await self._let_go()
         try:
             database = await Database.open(self.path, create=False)

@@ -76,6 +76,8 @@ class Database:
     path: Path
     inode: str
     """What the path led to when it was opened."""
+    log: str
+    """What the write-ahead log beside it was then."""
     writer: Session
     reader: Session
 
@@ -89,7 +91,7 @@ class Database:
                 await _prepare_patiently(writer, path)
                 reader = await _session(path, create=False)
                 async with _closed_on_error(reader):
-                    database = cls(path, found, writer, reader)
+                    database = cls(path, found, inode(_beside(path, "-wal")), writer, reader)
                     await database._check()
         except sqlite3.Error as error:
             raise refusal(error, path) from error
@@ -109,6 +111,17 @@ class Database:
     def moved(self) -> bool:
         """The path leads elsewhere by now, or nowhere."""
         return moved(self.path, self.inode)
+
+    def disown_log(self) -> None:
+        """Remove this file's write-ahead log from beside the file that took its place.
+
+        SQLite finds a log by the path and would replay it onto the new file. To be called before
+        `close`: while the log is open, no other file can have its inode.
+        """
+        log = _beside(self.path, "-wal")
+        if self.moved() and not moved(log, self.log):
+            for name in (log, _beside(self.path, "-shm")):
+                name.unlink(missing_ok=True)
 
     async def close(self) -> None:
         """Close both connections; the last one of all processes folds the write-ahead log into the file."""
@@ -160,6 +173,10 @@ def inode(path: Path) -> str:
     except OSError as error:
         raise StoreUnavailable(f"the metadata database {path} is gone ({error.strerror}): put it back") from error
     return f"{found.st_dev}.{found.st_ino}"
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
 
 
 def moved(path: Path, opened: str) -> bool:
