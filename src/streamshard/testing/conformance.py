@@ -5,28 +5,20 @@ Needs pytest. Each test opens its connections inside its own event loop and clos
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable
 
 import attrs
 import pytest
 
-from streamshard.core.group import GroupRecord, GroupTombstone, Row
+from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import (
-    Epoch,
-    Generation,
     GroupKey,
     GroupName,
     InstanceId,
-    LayoutVersion,
     Lineage,
-    Millis,
     Nonce,
-    Seq,
-    ShardIndex,
     StreamPrefix,
     Version,
-    WallMillis,
     next_version,
 )
 from streamshard.core.ports import (
@@ -39,99 +31,34 @@ from streamshard.core.ports import (
     StreamSnapshot,
     Transaction,
 )
-from streamshard.core.stream import StreamRecord, StreamState, StreamTombstone
 from streamshard.errors import RevisionConflict, SourceChanged, StaleSequence, StoreUnavailable
-
-Connect: TypeAlias = Callable[[], Awaitable[MetadataStore]]
-"""Opens one more connection to the same, initially empty, store."""
-
-ORDERS = StreamPrefix("orders")
-BILLING = GroupName("billing")
-KEY = GroupKey(ORDERS, BILLING)
-ONE = InstanceId("1" * 32)
-TWO = InstanceId("2" * 32)
-FIRST = Version(Lineage("lineage"), 1, Nonce("nonce-1"))
-SECOND = next_version(FIRST, Nonce("nonce-2"))
-THIRD = next_version(SECOND, Nonce("nonce-3"))
-
-
-def a_stream(version: Version = FIRST, prefix: str = ORDERS, count: int = 4) -> StreamRecord:
-    """An active stream without shards."""
-    return StreamRecord(
-        StreamPrefix(prefix), version, (version.nonce,), "store", "key", StreamState.ACTIVE, count, LayoutVersion(1),
-        {}, {}, "murmur3-v1", WallMillis(1),
-    )  # fmt: skip
-
-
-def a_group(version: Version = FIRST, key: GroupKey = KEY, epoch: int = 1) -> GroupRecord:
-    """A group of one shard that nobody holds."""
-    layout = {ShardIndex(0): Generation(1)}
-    return GroupRecord(key, version, (version.nonce,), "store", LayoutVersion(1), layout, Epoch(epoch))
+from streamshard.testing.conformance_rows import RenewalRowsContract
+from streamshard.testing.samples import (
+    BILLING,
+    COMPARE,
+    CREATE,
+    CREATE_STREAM,
+    FIRST,
+    KEY,
+    ONE,
+    ORDERS,
+    SECOND,
+    THIRD,
+    TWO,
+    Connect,
+    a_group,
+    a_group_tombstone,
+    a_row,
+    a_stream,
+    a_stream_tombstone,
+    opened,
+    put,
+    source_of,
+    state,
+)
 
 
-def a_stream_tombstone(version: Version = SECOND, prefix: str = ORDERS) -> StreamTombstone:
-    """What is left of `a_stream`."""
-    return StreamTombstone(
-        StreamPrefix(prefix), version, LayoutVersion(1), {ShardIndex(0): Generation(1)}, WallMillis(2)
-    )
-
-
-def a_group_tombstone(version: Version = SECOND, key: GroupKey = KEY) -> GroupTombstone:
-    """What is left of `a_group`."""
-    return GroupTombstone(key, version, Epoch(1), 1, {}, {}, {}, (), WallMillis(2))
-
-
-def a_row(seq: int = 1, instance: InstanceId = ONE, mark: str | None = None) -> Row:
-    """A renewal; its mark follows from the seq unless given."""
-    return Row(instance, Seq(seq), Nonce(mark or f"mark-{seq}"), Millis(15_000))
-
-
-@contextlib.asynccontextmanager
-async def opened(connect: Connect) -> AsyncIterator[MetadataStore]:
-    """A connection that is closed at the end."""
-    store = await connect()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def source_of(store: MetadataStore) -> StoreSource:
-    """What a commit has to name now."""
-    return (await store.load_stream(ORDERS)).source
-
-
-async def put(
-    store: MetadataStore,
-    *changes: StreamChange | GroupChange,
-    row: Row | None = None,
-    prefix: StreamPrefix = ORDERS,
-) -> None:
-    """Commit changes of one stream, and perhaps a row of `BILLING`."""
-    streams = [change for change in changes if isinstance(change, StreamChange)]
-    await store.commit(
-        Transaction(
-            prefix,
-            await source_of(store),
-            stream=streams[0] if streams else None,
-            groups=tuple(change for change in changes if isinstance(change, GroupChange)),
-            row=None if row is None else RowWrite(BILLING, row),
-        )
-    )
-
-
-async def state(store: MetadataStore) -> tuple[object, object, dict[InstanceId, Row]]:
-    """Everything there is about `ORDERS` and `BILLING`."""
-    group = await store.load_group(KEY)
-    return (await store.load_stream(ORDERS)).record, group.record, dict(group.rows)
-
-
-CREATE_STREAM = StreamChange(None, a_stream())
-CREATE = GroupChange(KEY, None, a_group())
-COMPARE = GroupChange(KEY, FIRST)
-
-
-class MetadataStoreContract:
+class MetadataStoreContract(RenewalRowsContract):
     """Subclass this as ``TestMyStore`` with a fixture ``connect``."""
 
     @pytest.fixture
@@ -262,135 +189,6 @@ class MetadataStoreContract:
         nobody: dict[InstanceId, Row] = {}
         dead = (a_stream_tombstone(), a_group_tombstone(), nobody)
         assert asyncio.run(scenario()) == [dead, dead, (a_stream(reborn), a_group(reborn), {})]
-
-    def test_rows_go_when_a_tombstone_takes_the_records_place(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row())
-                await put(store, GroupChange(KEY, FIRST, a_group_tombstone()))
-                await put(store, GroupChange(KEY, SECOND, a_group(THIRD)))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(THIRD), {})
-
-    def test_a_row_needs_a_record_to_stand_beside(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                with pytest.raises(RevisionConflict):
-                    await put(store, row=a_row())
-                await put(store, CREATE)
-                await put(store, GroupChange(KEY, FIRST, a_group_tombstone()))
-                for change in ((), (GroupChange(KEY, SECOND),)):
-                    with pytest.raises(RevisionConflict):
-                        await put(store, *change, row=a_row())
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group_tombstone(), {})
-
-    def test_rows_stay_when_a_record_is_replaced_by_a_record(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row())
-                await put(store, GroupChange(KEY, FIRST, a_group(SECOND)))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(SECOND), {ONE: a_row()})
-
-    @pytest.mark.parametrize("seq", [4, 5])
-    def test_a_seq_that_is_not_above_the_stored_one_is_stale(self, connect: Connect, seq: int) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row(5))
-                with pytest.raises(StaleSequence):
-                    await put(store, GroupChange(KEY, FIRST, a_group(SECOND)), row=a_row(seq, mark="late"))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(), {ONE: a_row(5)})
-
-    def test_seqs_of_instances_do_not_touch_each_other(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row(5))
-                await put(store, COMPARE, row=a_row(1, TWO))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(), {ONE: a_row(5), TWO: a_row(1, TWO)})
-
-    def test_a_moved_record_is_told_before_a_stale_seq(self, connect: Connect) -> None:
-        async def scenario() -> None:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row(5))
-                with pytest.raises(RevisionConflict):
-                    await put(store, GroupChange(KEY, SECOND), row=a_row(5))
-
-        asyncio.run(scenario())
-
-    def test_force_writes_a_row_whatever_its_seq(self, connect: Connect) -> None:
-        forced = a_row(0, mark="forced")
-
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row(5))
-                write = RowWrite(BILLING, forced, force=True)
-                await store.commit(Transaction(ORDERS, await source_of(store), groups=(COMPARE,), row=write))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(), {ONE: forced})
-
-    @pytest.mark.parametrize(
-        ("instance", "mark", "same"),
-        [(ONE, "mark-1", True), (ONE, "other", False), (ONE, None, False), (TWO, None, True), (TWO, "mark-1", False)],
-    )
-    def test_rows_are_compared_by_mark_or_by_absence(
-        self,
-        connect: Connect,
-        instance: InstanceId,
-        mark: Nonce | None,
-        same: bool,  # noqa: FBT001
-    ) -> None:
-        async def scenario() -> object:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row())
-                change = Transaction(
-                    ORDERS,
-                    await source_of(store),
-                    groups=(GroupChange(KEY, FIRST, a_group(SECOND)),),
-                    same_rows={(BILLING, instance): mark},
-                )
-                with contextlib.nullcontext() if same else pytest.raises(RevisionConflict):
-                    await store.commit(change)
-                return (await store.load_group(KEY)).record
-
-        assert asyncio.run(scenario()) == a_group(SECOND if same else FIRST)
-
-    def test_dropped_rows_are_gone_and_others_stay(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row())
-                await put(store, COMPARE, row=a_row(1, TWO))
-                absent = InstanceId("absent")
-                drop = ((BILLING, ONE), (BILLING, absent), (GroupName("no group"), ONE))
-                await store.commit(Transaction(ORDERS, await source_of(store), groups=(COMPARE,), drop_rows=drop))
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(), {TWO: a_row(1, TWO)})
-
-    def test_a_row_dropped_and_written_at_once_is_the_new_one(self, connect: Connect) -> None:
-        async def scenario() -> tuple[object, object, object]:
-            async with opened(connect) as store:
-                await put(store, CREATE, row=a_row(1))
-                await store.commit(
-                    Transaction(
-                        ORDERS,
-                        await source_of(store),
-                        groups=(COMPARE,),
-                        row=RowWrite(BILLING, a_row(2, TWO)),
-                        drop_rows=((BILLING, ONE), (BILLING, TWO)),
-                    )
-                )
-                return await state(store)
-
-        assert asyncio.run(scenario()) == (None, a_group(), {TWO: a_row(2, TWO)})
 
     @pytest.mark.parametrize("broken", ["stream", "group", "other group", "row", "seq", "source"])
     def test_nothing_is_written_when_one_comparison_fails(self, connect: Connect, broken: str) -> None:

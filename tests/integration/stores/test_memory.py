@@ -11,7 +11,7 @@ from streamshard.core.group import GroupRecord
 from streamshard.core.ids import Nonce, next_version
 from streamshard.core.ports import GroupChange, StreamChange, Transaction
 from streamshard.errors import CommitUncertain, RevisionConflict, SourceChanged, StoreUnavailable
-from streamshard.testing.conformance import (
+from streamshard.testing.samples import (
     COMPARE,
     CREATE,
     CREATE_STREAM,

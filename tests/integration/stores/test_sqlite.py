@@ -25,7 +25,7 @@ from streamshard.errors import (
     StoreUnavailable,
     UnsupportedSchema,
 )
-from streamshard.testing.conformance import (
+from streamshard.testing.samples import (
     BILLING,
     COMPARE,
     CREATE,
@@ -52,9 +52,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "meta.db"
 
 
-def _play(path: Path, scenario: Callable[[SqliteStore], Awaitable[None]]) -> None:
+def _play(path: Path, scenario: Callable[[SqliteStore], Awaitable[None]], busy_timeout_ms: int = 5_000) -> None:
     async def played() -> None:
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, busy_timeout_ms)
         try:
             await scenario(store)
         finally:
@@ -151,9 +151,7 @@ def test_a_cancelled_commit_leaves_no_transaction_open(path: Path) -> None:
     _play(path, scenario)
 
 
-def test_a_locked_database_is_unavailable_and_nothing_is_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamshard.adapters.stores.sqlite_file.BUSY_TIMEOUT_MS", 50)
-
+def test_a_locked_database_is_unavailable_and_nothing_is_changed(path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
         await put(store, CREATE)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -164,7 +162,7 @@ def test_a_locked_database_is_unavailable_and_nothing_is_changed(path: Path, mon
         assert await state(store) == (None, a_group(), {})
         await put(store, GroupChange(KEY, FIRST, a_group(SECOND)))
 
-    _play(path, scenario)
+    _play(path, scenario, busy_timeout_ms=50)
 
 
 def test_a_full_database_is_unavailable_and_nothing_is_changed(path: Path) -> None:

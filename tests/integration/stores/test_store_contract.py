@@ -7,7 +7,8 @@ import pytest
 from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.stores.sqlite import SqliteStore
 from streamshard.core.ports import MetadataStore
-from streamshard.testing.conformance import Connect, MetadataStoreContract
+from streamshard.testing.conformance import MetadataStoreContract
+from streamshard.testing.samples import Connect
 
 
 class TestMemoryStore(MetadataStoreContract):

@@ -14,7 +14,7 @@ from streamshard.core.ids import InstanceId, Nonce, next_version
 from streamshard.core.ports import GroupChange, RowWrite, StreamChange, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import RevisionConflict
-from streamshard.testing.conformance import BILLING, KEY, ORDERS, a_group, a_row, a_stream
+from streamshard.testing.samples import BILLING, KEY, ORDERS, a_group, a_row, a_stream
 
 
 async def increment(store: SqliteStore, name: str, turn: int) -> int:

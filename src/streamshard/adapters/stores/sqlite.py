@@ -27,6 +27,8 @@ from streamshard.errors import CommitUncertain, ConfigurationError, MetadataCorr
 MOST_TOGETHER = 256
 """How many waiting commits share one SQLite transaction."""
 
+DEFAULT_BUSY_TIMEOUT_MS = 5_000
+
 _STREAM = "SELECT live, lineage, revision, nonce, body FROM stream_records WHERE prefix = ?"
 _GROUP = "SELECT live, lineage, revision, nonce, body FROM group_records WHERE prefix = ? AND name = ?"
 _ROWS = "SELECT instance, seq, mark, body FROM renewal_rows WHERE prefix = ? AND name = ? ORDER BY instance"
@@ -60,8 +62,9 @@ class SqliteStore:
     store, but what starts in between could replay the old file's log onto the new one.
     """
 
-    def __init__(self, database: Database, identity: str) -> None:
+    def __init__(self, database: Database, identity: str, busy_timeout_ms: int) -> None:
         self.path = database.path
+        self._busy_timeout_ms = busy_timeout_ms
         self._database: Database | None = database
         self._source = StoreSource(identity, 1)
         self._closed = False
@@ -71,14 +74,14 @@ class SqliteStore:
         self._decoded: dict[StreamPrefix | GroupKey, tuple[bytes, Any]] = {}
 
     @classmethod
-    async def open(cls, path: str | os.PathLike[str]) -> "SqliteStore":
-        """Open the database, or make it.
+    async def open(cls, path: str | os.PathLike[str], busy_timeout_ms: int = DEFAULT_BUSY_TIMEOUT_MS) -> "SqliteStore":
+        """Open the database, or make it; ``busy_timeout_ms`` is how long to wait for other processes.
 
         Raises `ConfigurationError` if the path can't hold one, `UnsupportedSchema` if a newer version
         made it, `MetadataCorrupt` if it is damaged, `StoreUnavailable` if it stays locked.
         """
-        database = await Database.open(checked_path(path), create=True)
-        return cls(database, await database.reader.run(database.identity))
+        database = await Database.open(checked_path(path), create=True, busy_timeout_ms=busy_timeout_ms)
+        return cls(database, await database.reader.run(database.identity), busy_timeout_ms)
 
     @property
     def source(self) -> StoreSource:
@@ -163,7 +166,7 @@ class SqliteStore:
             self._database.disown_log()
         await self._let_go()
         try:
-            database = await Database.open(self.path, create=False)
+            database = await Database.open(self.path, create=False, busy_timeout_ms=self._busy_timeout_ms)
         except ConfigurationError as error:
             raise StoreUnavailable(error.message) from error
         self._seen(await database.reader.run(database.identity))

@@ -24,7 +24,6 @@ FILE_SCHEMA = 1
 """Kept as ``PRAGMA user_version``; raised when an older version could misread the tables."""
 
 APPLICATION_ID = 0x53745368
-BUSY_TIMEOUT_MS = 5_000
 _PAUSE_S = 0.05
 
 TABLES = """
@@ -82,14 +81,14 @@ class Database:
     reader: Session
 
     @classmethod
-    async def open(cls, path: Path, *, create: bool) -> "Database":
+    async def open(cls, path: Path, *, create: bool, busy_timeout_ms: int) -> "Database":
         """Raises what is wrong with the file, in one sentence."""
         try:
-            writer = await _session(path, create=create)
+            writer = await _session(path, busy_timeout_ms, create=create)
             async with _closed_on_error(writer):
                 found = inode(path)
-                await _prepare_patiently(writer, path)
-                reader = await _session(path, create=False)
+                await _prepare_patiently(writer, path, busy_timeout_ms)
+                reader = await _session(path, busy_timeout_ms, create=False)
                 async with _closed_on_error(reader):
                     database = cls(path, found, inode(_beside(path, "-wal")), writer, reader)
                     await database._check()
@@ -130,11 +129,11 @@ class Database:
                 await session.close()
 
 
-async def _session(path: Path, *, create: bool) -> Session:
+async def _session(path: Path, busy_timeout_ms: int, *, create: bool) -> Session:
     uri = f"{path.as_uri()}?mode={'rwc' if create else 'rw'}"
 
     def connector() -> sqlite3.Connection:
-        db = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, uri=True)
+        db = sqlite3.connect(uri, timeout=busy_timeout_ms / 1000, isolation_level=None, uri=True)
         # A damaged text column must reach the comparisons, not fail the whole statement.
         db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return db
@@ -187,9 +186,9 @@ def moved(path: Path, opened: str) -> bool:
         return True
 
 
-async def _prepare_patiently(session: Session, path: Path) -> None:
+async def _prepare_patiently(session: Session, path: Path, busy_timeout_ms: int) -> None:
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + BUSY_TIMEOUT_MS / 1000
+    give_up = loop.time() + busy_timeout_ms / 1000
     while True:
         try:
             return await session.run(lambda db: _prepare(db, path))
