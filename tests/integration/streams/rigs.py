@@ -51,8 +51,8 @@ class Rig(Protocol):
 class MemoryRig:
     """Over the model in memory."""
 
-    def __init__(self) -> None:
-        self.world = MemoryStreams()
+    def __init__(self, wall: Callable[[], int] | None = None) -> None:
+        self.world = MemoryStreams(wall)
         self.backend = MemoryStreamBackend(self.world)
         self.log = MemoryShardLog(self.world)
 
@@ -95,7 +95,8 @@ class RedisRig:
 
     async def knows(self, command: str) -> bool:
         """Whether the server has a command."""
-        return await self.raw("EVAL", "return redis.call('COMMAND', 'INFO', ARGV[1])[1] and 1 or 0", 0, command) == 1
+        known = await self.raw("EVAL", "return redis.call('COMMAND', 'INFO', ARGV[1])[1] and 1 or 0", 0, command)
+        return bool(known)
 
     async def lose_shard(self, key: str) -> None:
         await self.raw("DEL", key)
