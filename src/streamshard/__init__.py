@@ -1,1 +1,82 @@
 """Kafka-grade consumer groups for Redis Streams."""
+
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from streamshard.adapters.client.http import HttpCoordinator
+    from streamshard.adapters.client.message import Batch, Message
+    from streamshard.adapters.client.producer import Producer, Published
+    from streamshard.adapters.client.scripted import ScriptedCoordinator
+    from streamshard.core.ids import GroupKey
+    from streamshard.core.routing import route
+    from streamshard.entrypoints.app import StreamApp
+    from streamshard.errors import (
+        ConfigurationError,
+        Conflict,
+        CoordinatorUnreachable,
+        GroupNotFound,
+        InvalidRequest,
+        LeaseLost,
+        ListenerRejected,
+        MaybeWritten,
+        NotFound,
+        NotWritten,
+        RoutingExpired,
+        StreamNotFound,
+        StreamshardError,
+        StreamUnavailable,
+        Unavailable,
+    )
+
+__all__ = [
+    "Batch",
+    "ConfigurationError",
+    "Conflict",
+    "CoordinatorUnreachable",
+    "GroupKey",
+    "GroupNotFound",
+    "HttpCoordinator",
+    "InvalidRequest",
+    "LeaseLost",
+    "ListenerRejected",
+    "MaybeWritten",
+    "Message",
+    "NotFound",
+    "NotWritten",
+    "Producer",
+    "Published",
+    "RoutingExpired",
+    "ScriptedCoordinator",
+    "StreamApp",
+    "StreamNotFound",
+    "StreamUnavailable",
+    "StreamshardError",
+    "Unavailable",
+    "route",
+]
+
+_HOMES = {
+    "Batch": "streamshard.adapters.client.message",
+    "GroupKey": "streamshard.core.ids",
+    "HttpCoordinator": "streamshard.adapters.client.http",
+    "Message": "streamshard.adapters.client.message",
+    "Producer": "streamshard.adapters.client.producer",
+    "Published": "streamshard.adapters.client.producer",
+    "ScriptedCoordinator": "streamshard.adapters.client.scripted",
+    "StreamApp": "streamshard.entrypoints.app",
+    "route": "streamshard.core.routing",
+}
+"""Where the names come from; all others are errors. Loaded on first use, so that the import costs nothing."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES.get(name, "streamshard.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

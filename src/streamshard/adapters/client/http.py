@@ -12,9 +12,11 @@ from streamshard.adapters.client.wire import Body, error_of, heartbeat_body, rep
 from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis, WallMillis
 from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.timing import client_lease_ms
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, Unavailable
 
 DEFAULT_DEADLINE = Millis(5_000)
+LEAST_DEADLINE_MS = 100
 OK = 200
 FIRST_SERVER_ERROR = 500
 TOO_MANY = 429
@@ -23,7 +25,8 @@ TOO_MANY = 429
 class HttpCoordinator:
     """`CoordinatorApi` over one or several base URLs; the one that answered last is asked first.
 
-    ``deadline``: milliseconds for a whole call, whatever the number of URLs; keep it below the lease.
+    ``deadline``: milliseconds for a whole call, whatever the number of URLs; once a heartbeat was answered
+    never more than a third of the lease.
     ``token`` goes out as a bearer token. Redirects are not followed. Belongs to one event loop.
     """
 
@@ -41,17 +44,22 @@ class HttpCoordinator:
             raise ConfigurationError("url: needs at least one base URL, such as http://127.0.0.1:8080")
         if deadline < 1:
             raise ConfigurationError(f"deadline: must be at least 1 ms, not {deadline}")
-        self._deadline_s = deadline / 1000
+        self._deadline_s = self._longest_s = deadline / 1000
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # httpx's own timeouts are per socket operation, so a slow drip would outlive any of them.
-        self._client = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, transport=transport)
+        self._client = httpx.AsyncClient(
+            headers=headers, timeout=None, follow_redirects=False, trust_env=False, transport=transport
+        )
 
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt; raises `CoordinatorUnreachable`, or what a refused request says."""
         path = f"{_group_path(key)}/members/{quote(beat.member, safe='')}/heartbeat"
         now = WallMillis(time.time_ns() // 1_000_000)
         response = await self._ask("POST", path, heartbeat_body(key, beat, now))
-        return reply_of(_body(response))
+        reply = reply_of(_body(response))
+        # A third of the lease, so that a second URL, and a second attempt, still come in time.
+        self._deadline_s = min(self._longest_s, max(LEAST_DEADLINE_MS, client_lease_ms(reply.lease_ms) // 3) / 1000)
+        return reply
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound`, `GroupNotFound` or `CoordinatorUnreachable`."""

@@ -60,6 +60,7 @@ class Poller:
         self._runs: dict[ShardIndex, ShardRun] = {}
         self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}
         self._member: Member | None = None
+        self._halted = False
         self.over = asyncio.Event()
         """The member has left, or was rejected."""
         self.failure: asyncio.Future[None] = self._loop.create_future()
@@ -81,7 +82,7 @@ class Poller:
 
     def report(self) -> Report:
         """How far the shards have got; from the membership's thread."""
-        runs = sorted(tuple(self._runs.items()))
+        runs = sorted(self._runs.copy().items())
         progress = tuple(run.progress for _, run in runs)
         busy = sum(1 for row in progress if row.in_flight)
         return Report(progress, max(0, self._reading.max_workers - busy))
@@ -89,6 +90,12 @@ class Poller:
     def ended(self, member: Member) -> None:
         """The member is no more; from the membership's thread."""
         self._hop(self.over.set)
+
+    def halt(self) -> None:
+        """Stop reading every shard now, and begin none any more."""
+        self._halted = True
+        for run in self._runs.values():
+            run.stop()
 
     def cancel(self) -> None:
         """Break off every handler that still runs."""
@@ -109,6 +116,8 @@ class Poller:
     def _obey(self, order: Order) -> None:
         name = self.member.session.member
         match order:
+            case Start() if self._halted:
+                self.member.finished(order.shard, order.token)
             case Start():
                 self._begin(order)
                 self._reading.hooks.on_assigned(name, order.shard, order.token)
@@ -146,4 +155,6 @@ class Poller:
         self.member.finished(shard, token)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.failure.done():
+            _LOG.error("%s: reading shard %d ended by a fault", self._reading.key, shard, exc_info=error)
             self.failure.set_exception(error)
+            self.failure.exception()  # seen: it is logged, whether somebody waits for it or not

@@ -1,0 +1,271 @@
+"""`StreamApp`: listeners and producers of one process, from a coordinator's URL and a Redis."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeAlias, TypeVar, Unpack
+
+import attrs
+
+from streamshard.adapters.client.bridge import BridgedCoordinator
+from streamshard.adapters.client.member import Identity, Member
+from streamshard.adapters.client.membership import Membership
+from streamshard.adapters.client.poller import Poller, Reading
+from streamshard.adapters.client.producer import Producer, Publishing
+from streamshard.adapters.client.waiter import Waiter
+from streamshard.adapters.clock import SystemClock
+from streamshard.adapters.entropy import SystemEntropy
+from streamshard.core.ids import MemberId, Millis
+from streamshard.core.ports import CoordinatorApi, ShardLog
+from streamshard.entrypoints.identity import member_ids
+from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
+from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected
+
+_LOG = logging.getLogger(__name__)
+
+URL_VARIABLE = "STREAMSHARD_URL"
+DEFAULT_REDIS = "redis://127.0.0.1:6379"
+LEAVE_GRACE_S = 2.0
+START_PAUSE_S = 0.25
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+Where: TypeAlias = str | Sequence[str] | CoordinatorApi | None
+
+
+@attrs.frozen
+class _Served:
+    """One logical member at work."""
+
+    member: Member
+    poller: Poller
+    joined: "Future[None]"
+
+
+class StreamApp:
+    """The listeners and producers of one process; an app runs once.
+
+    ``url``: one or several base URLs of coordinators, or a `CoordinatorApi` in this process; without it
+    ``STREAMSHARD_URL``. ``redis``: a URL, or a `ShardLog`. Durations are seconds. Ports that were handed
+    in ready-made are not closed.
+    """
+
+    def __init__(
+        self,
+        url: Where = None,
+        redis: str | ShardLog = DEFAULT_REDIS,
+        *,
+        token: str | None = None,
+        drain_timeout: float = 30.0,
+        start_timeout: float = 10.0,
+    ) -> None:
+        check_limits(drain_timeout=drain_timeout, start_timeout=start_timeout)
+        self._drain_timeout, self._start_timeout = drain_timeout, start_timeout
+        self._clock, self._entropy = SystemClock(), SystemEntropy()
+        self._closing = contextlib.AsyncExitStack()
+        self._connect, self._api = self._coordinator(url, token)
+        self._log = self._shard_log(redis)
+        self._listeners: list[Listener] = []
+        self._served: list[_Served] = []
+        self._started = False
+        self._hurry = asyncio.Event()
+
+    def listener(
+        self, prefix: str, *, group: str, **options: Unpack[ListenerOptions]
+    ) -> Callable[[_Decorated], _Decorated]:
+        """Hand records of ``prefix`` to the decorated function, as members of ``group``.
+
+        Options, with their defaults: ``concurrency=1`` logical members; ``max_workers=16`` handlers at a
+        time per member; ``batch=None`` (or the most records of one shard per call: the handler gets a
+        `Batch`); ``ack="explicit"`` (or ``"on_success"``); ``redeliver_after=30.0`` seconds until a record
+        that was not acknowledged comes again; ``page=64`` records per read; ``sweep_every=15.0``;
+        ``member_id=None``; ``on_assigned``, ``on_revoked``, ``on_lost``: called with member, shard, token.
+        Raises `ConfigurationError`.
+        """
+        known = {field.name for field in attrs.fields(Listener)} - {"key", "handler"}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise ConfigurationError(f"{unknown[0]}: is no option of a listener, which are {', '.join(sorted(known))}")
+        key = group_key(prefix, group)
+        if any(listener.key == key for listener in self._listeners):
+            raise ConfigurationError(f"group: {key} has a listener in this app already: raise its concurrency instead")
+
+        def register(handler: _Decorated) -> _Decorated:
+            self._listeners.append(Listener(key, handler, **options))
+            return handler
+
+        return register
+
+    def producer(
+        self,
+        prefix: str,
+        group: str,
+        *,
+        max_len: int | None = None,
+        max_attempts: int = 2,
+        refresh_interval: float = 30.0,
+    ) -> Producer:
+        """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop."""
+        check_limits(refresh_interval=refresh_interval)
+        options = Publishing(group_key(prefix, group), max_len, max_attempts, Millis(int(refresh_interval * 1000)))
+        return Producer(options, self._api, self._log, self._clock, self._entropy)
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then stop gracefully; a second signal breaks handlers off.
+
+        Raises what start-up found wrong, and `ListenerRejected` if the coordinator refuses this client.
+        """
+        asyncio.run(self._serve())
+
+    async def __aenter__(self) -> "StreamApp":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Check that everything listened to exists, then join; raises `StreamNotFound`, `GroupNotFound` and more."""
+        if self._started:
+            raise ConfigurationError("app: was started before, and runs only once: make a new StreamApp")
+        self._started = True
+        try:
+            for listener in self._listeners:
+                await self._check(listener)
+            if self._listeners:
+                self._join()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+
+    async def wait(self) -> None:
+        """Return when every member has left; raises `ListenerRejected`, or the fault that ended one."""
+        ends = [asyncio.wrap_future(served.joined) for served in self._served]
+        watched: list[asyncio.Future[None]] = [*ends, *(served.poller.failure for served in self._served)]
+        while not all(end.done() for end in ends):
+            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            self._raise_rejection()
+            watched = [future for future in watched if future not in done]
+
+    async def stop(self) -> None:
+        """Stop reading, let handlers finish within ``drain_timeout``, acknowledge, release, leave, close."""
+        for served in self._served:
+            served.poller.halt()
+            served.member.stop()
+        await self._drained()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_GRACE_S):
+                await asyncio.gather(*(served.poller.over.wait() for served in self._served))
+        await self._closing.aclose()
+
+    def hurry(self) -> None:
+        """Break off the handlers that `stop` waits for."""
+        self._hurry.set()
+
+    async def _serve(self) -> None:
+        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+
+        def signalled() -> None:
+            if asked.is_set():
+                self.hurry()
+            asked.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, signalled)
+        async with self:
+            waits: list[asyncio.Task[Any]] = [loop.create_task(asked.wait()), loop.create_task(self.wait())]
+            try:
+                if self._served:
+                    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+                else:
+                    await asked.wait()
+            finally:
+                for task in waits:
+                    task.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _drained(self) -> None:
+        quiet = asyncio.gather(*(served.poller.quiet() for served in self._served))
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        await asyncio.wait({quiet, hurry}, timeout=self._drain_timeout, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not quiet.done():
+            _LOG.warning("handlers still run after the time to drain: breaking them off")
+            for served in self._served:
+                served.poller.cancel()
+            await asyncio.wait({quiet}, timeout=LEAVE_GRACE_S)
+        quiet.cancel()
+        await asyncio.gather(quiet, return_exceptions=True)
+
+    async def _check(self, listener: Listener) -> None:
+        ends_at = self._clock.boot() + self._start_timeout * 1000
+        while True:
+            try:
+                routing = await self._api.routing(listener.key)
+                break
+            except CoordinatorUnreachable:
+                if self._clock.boot() >= ends_at:
+                    raise
+                await asyncio.sleep(START_PAUSE_S)
+        if routing.shard_count == 0 and not routing.resharding_active:
+            raise ConfigurationError(f"{listener.key}: the stream has no shards: scale it out before listening")
+
+    def _join(self) -> None:
+        home = asyncio.get_running_loop()
+        membership = Membership(lambda: self._connect(home))
+        membership.start()
+        self._closing.push_async_callback(asyncio.to_thread, membership.close)
+        waiter = Waiter(self._log)
+        self._closing.push_async_callback(waiter.close)
+        for listener in self._listeners:
+            guard = Guard(listener)
+            self._closing.callback(guard.close)
+            reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers)
+            for member in member_ids(listener.member_id, listener.concurrency):
+                poller = Poller(reading, self._log, waiter, self._clock, self._entropy)
+                self._served.append(self._admit(membership, listener, member, poller))
+
+    def _admit(self, membership: Membership, listener: Listener, name: MemberId, poller: Poller) -> _Served:
+        identity = Identity(name, name, listener.member_id is None, listener.max_workers)
+        member = Member(listener.key, identity, self._clock, self._entropy, poller)
+        poller.serve(member)
+        return _Served(member, poller, membership.add(member))
+
+    def _raise_rejection(self) -> None:
+        for served in self._served:
+            if served.member.rejection is not None:
+                raise ListenerRejected(f"{served.member.key}: {served.member.rejection}")
+
+    def _coordinator(
+        self, url: Where, token: str | None
+    ) -> tuple[
+        Callable[[asyncio.AbstractEventLoop], contextlib.AbstractAsyncContextManager[CoordinatorApi]], CoordinatorApi
+    ]:
+        urls = os.environ.get(URL_VARIABLE) if url is None else url
+        if urls is None:
+            raise ConfigurationError(f"url: name the coordinator's base URL, here or in {URL_VARIABLE}")
+        if not isinstance(urls, str | Sequence):
+            api = urls
+            return lambda home: contextlib.nullcontext(BridgedCoordinator(api, home)), api
+        # Imported here: with a coordinator in the same process nobody needs an HTTP client.
+        from streamshard.adapters.client.http import HttpCoordinator
+
+        own = HttpCoordinator(urls, token=token)
+        self._closing.push_async_callback(own.close)
+        return lambda home: HttpCoordinator(urls, token=token), own
+
+    def _shard_log(self, redis: str | ShardLog) -> ShardLog:
+        if not isinstance(redis, str):
+            return redis
+        from streamshard.adapters.streams.redis_log import RedisShardLog
+
+        log = RedisShardLog.from_url(redis)
+        self._closing.push_async_callback(log.close)
+        return log

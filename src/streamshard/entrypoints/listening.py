@@ -1,0 +1,183 @@
+"""A listener's options, and the application's handler made safe to call."""
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import attrs
+
+from streamshard.adapters.client.message import Batch, Message
+from streamshard.adapters.client.run import Pace
+from streamshard.core.ids import GroupKey, GroupName, MemberId, Millis, ShardIndex, StreamPrefix, Token
+from streamshard.core.names import name_problem, prefix_problem
+from streamshard.errors import ConfigurationError, LeaseLost, StreamUnavailable
+
+_LOG = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Any], Awaitable[None] | None]
+Told: TypeAlias = Callable[[MemberId, ShardIndex, Token], None]
+Acking: TypeAlias = Literal["explicit", "on_success"]
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "concurrency": (1, 1_000),
+    "max_workers": (1, 10_000),
+    "batch": (1, 10_000),
+    "page": (1, 10_000),
+    "redeliver_after": (0.05, 86_400),
+    "sweep_every": (0.05, 86_400),
+    "drain_timeout": (0, 86_400),
+    "start_timeout": (0, 86_400),
+    "refresh_interval": (0.05, 86_400),
+}
+
+
+def check_limits(**options: float | None) -> None:
+    """Raise `ConfigurationError` for an option out of its range; None is an option that is not set."""
+    for name, value in options.items():
+        low, high = LIMITS[name]
+        if value is None:
+            continue
+        whole = isinstance(low, int) and name in ("concurrency", "max_workers", "batch", "page")
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
+            kind = "a whole number" if whole else "a number of seconds"
+            raise ConfigurationError(f"{name}: must be {kind} from {low} to {high}, not {value!r}")
+
+
+def group_key(prefix: str, group: str) -> GroupKey:
+    """A checked name of a group; raises `ConfigurationError`."""
+    for name, problem in (("prefix", prefix_problem(prefix)), ("group", name_problem(group))):
+        if problem is not None:
+            raise ConfigurationError(f"{name}: {problem}")
+    return GroupKey(StreamPrefix(prefix), GroupName(group))
+
+
+class ListenerOptions(TypedDict, total=False):
+    """What `StreamApp.listener` takes by name."""
+
+    concurrency: int
+    max_workers: int
+    batch: int | None
+    ack: Acking
+    page: int
+    redeliver_after: float
+    sweep_every: float
+    member_id: str | None
+    on_assigned: Told | None
+    on_revoked: Told | None
+    on_lost: Told | None
+
+
+@attrs.frozen
+class Listener:
+    """A handler with what it listens to; durations in seconds."""
+
+    key: GroupKey
+    handler: Handler
+    concurrency: int = 1
+    max_workers: int = 16
+    batch: int | None = None
+    ack: Acking = "explicit"
+    page: int = 64
+    redeliver_after: float = 30.0
+    sweep_every: float = 15.0
+    member_id: str | None = None
+    on_assigned: Told | None = None
+    on_revoked: Told | None = None
+    on_lost: Told | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_limits(
+            concurrency=self.concurrency,
+            max_workers=self.max_workers,
+            batch=self.batch,
+            page=self.page,
+            redeliver_after=self.redeliver_after,
+            sweep_every=self.sweep_every,
+        )
+        if self.ack not in ("explicit", "on_success"):
+            raise ConfigurationError(f"ack: must be 'explicit' or 'on_success', not {self.ack!r}")
+
+    def pace(self) -> Pace:
+        """The options that a run goes by."""
+        return Pace(
+            page=max(self.page, self.batch or 1),
+            batch=self.batch,
+            redeliver_after=Millis(int(self.redeliver_after * 1000)),
+            sweep_every=Millis(int(self.sweep_every * 1000)),
+        )
+
+
+class Guard:
+    """Calls the application's code; whatever it raises is logged and goes no further."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._blocking = not inspect.iscoroutinefunction(listener.handler)
+        self._threads = self._pool() if self._blocking else None
+
+    async def handle(self, message: Message | Batch) -> None:
+        """Hand over; what is not acknowledged then is handed over again later."""
+        try:
+            await self._call(message)
+            if self._listener.ack == "on_success":
+                await message.ack()
+        except (LeaseLost, StreamUnavailable) as error:
+            _LOG.warning("%s: %r was handled, but not acknowledged: %s", self._listener.key, message, error)
+        except Exception:  # the outermost frame of this library around the application's handler
+            _LOG.exception("%s: the handler failed on %r, which stays pending", self._listener.key, message)
+
+    def on_assigned(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """Tell the application."""
+        self._tell(self._listener.on_assigned, member, shard, token)
+
+    def on_revoked(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """Tell the application."""
+        self._tell(self._listener.on_revoked, member, shard, token)
+
+    def on_lost(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """Tell the application."""
+        self._tell(self._listener.on_lost, member, shard, token)
+
+    def close(self) -> None:
+        """Let go of the worker threads, without waiting for a handler that hangs."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        most = self._listener.max_workers * self._listener.concurrency
+        return ThreadPoolExecutor(most, thread_name_prefix=f"streamshard-{self._listener.key.group}")
+
+    async def _call(self, message: Message | Batch) -> None:
+        if self._threads is None:
+            awaitable = self._listener.handler(message)
+            assert awaitable is not None
+            await awaitable
+            return
+        context = contextvars.copy_context()
+        await _whole(self._threads.submit(context.run, partial(self._listener.handler, message)))
+
+    def _tell(self, told: Told | None, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        if told is None:
+            return
+        try:
+            told(member, shard, token)
+        except Exception:  # the outermost frame of this library around the application's callback
+            _LOG.exception("%s: a callback failed for shard %d", self._listener.key, shard)
+
+
+async def _whole(running: "Future[Awaitable[None] | None]") -> None:
+    """Wait for a thread to its end: it can't be broken off, so its shard must not count as finished before."""
+    future = asyncio.wrap_future(running)
+    while True:
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                continue
+            raise
+        return
