@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -23,6 +24,9 @@ class Recorder:
         self.failures = 0
         self.takes = 0
 
+    def has_ticked(self, times: int) -> bool:
+        return len(self.at) >= times
+
     async def tick(self) -> None:
         self.at.append(self.clock.boot())
         self.clock.advance(self.takes)
@@ -39,11 +43,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def ticked(clock: ManualClock, recorder: Recorder, times: int) -> None:
     """Let time pass until so many ticks have happened, one period after another."""
-    while len(recorder.at) < times:
-        seen = len(recorder.at)
+    for number in range(len(recorder.at) + 1, times + 1):
         await until(lambda: clock.next_wakeup() is not None)
         clock.advance(PERIOD)
-        await until(lambda: len(recorder.at) > seen)
+        await until(partial(recorder.has_ticked, number))
 
 
 def test_it_ticks_at_once_and_then_every_period() -> None:

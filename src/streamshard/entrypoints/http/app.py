@@ -43,6 +43,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 Methods = Mapping[str, Handler]
 Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
 
+_SHOWN_OF_A_PATH = 200
 _HEARTBEAT = f"{ROOT}/streams/{{prefix}}/groups/{{group}}/members/{{member}}/heartbeat"
 _HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", _HEARTBEAT))
 
@@ -152,7 +153,8 @@ class _App:
             return
         except Exception as error:
             if http_status(error) == INTERNAL:
-                logger.exception("request %s failed: %s", tag[1].decode(), scope["method"])
+                path = raw_path(scope)[:_SHOWN_OF_A_PATH]
+                logger.exception("request %s failed: %s %r", tag[1].decode(), scope["method"], path)
             await send_reply(send, Reply(http_status(error), encode_error(error)), [tag, *error_headers(error)])
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,7 +17,10 @@ from streamshard.entrypoints.http.faults import PayloadTooLarge
 from streamshard.errors import InvalidRequest
 
 BODY_LIMIT = 2**20
-"""Bytes; a longer body is refused as soon as that is known."""
+"""Bytes; a longer body is refused."""
+
+DISCARD_LIMIT = 16 * BODY_LIMIT
+"""Bytes of a refused body that are read and thrown away before its sender is cut off."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -53,23 +56,37 @@ def new_resharding_id() -> ReshardingId:
 
 
 async def read_body(scope: Scope, receive: Receive) -> bytes:
-    """The body; raises `PayloadTooLarge` before more than `BODY_LIMIT` bytes are kept."""
-    declared = header(scope, b"content-length")
-    if declared is not None and declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
-        raise _too_large()
+    """The body; raises `PayloadTooLarge` if it is longer than `BODY_LIMIT`, of which no more is ever kept."""
+    declared = header(scope, b"content-length") or b""
     chunks: list[bytes] = []
     size, more = 0, True
+    if declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
+        if header(scope, b"expect") is None:
+            await _discard(receive)
+        raise _too_large()
     while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = message.get("body", b"")
+        chunk, more = await _chunk(receive)
         size += len(chunk)
         if size > BODY_LIMIT:
+            await _discard(receive)
             raise _too_large()
         chunks.append(chunk)
-        more = message.get("more_body", False)
     return b"".join(chunks)
+
+
+async def _discard(receive: Receive) -> None:
+    """Let a caller finish sending, within reason: many look for an answer only then."""
+    size, more = 0, True
+    while more and size <= DISCARD_LIMIT:
+        chunk, more = await _chunk(receive)
+        size += len(chunk)
+
+
+async def _chunk(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
 
 
 class ClientGone(Exception):

@@ -1,0 +1,106 @@
+"""``streamshard serve`` as a process: how it starts, how it fails to, and how it stops."""
+
+import contextlib
+import signal
+import socket
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.cli.processes import IN_MEMORY, serving, streamshard
+
+
+def test_it_serves_on_a_database_and_stops_cleanly_when_told(tmp_path: Path) -> None:
+    with serving("--store", f"sqlite:///{tmp_path}/meta.db", "--redis", "memory:") as served:
+        alive = httpx.get(served.url + "/livez", trust_env=False)
+        served.process.send_signal(signal.SIGTERM)
+        code = served.process.wait(timeout=20)
+
+        assert served.process.stderr is not None
+        last = served.process.stderr.readlines()[-1]
+
+    assert alive.json() == {"status": "UP"}
+    assert code == 0
+    assert last.rstrip().endswith("coordinator stopped")
+
+
+def test_a_second_coordinator_on_the_same_port_says_so_and_fails() -> None:
+    with serving(*IN_MEMORY) as served:
+        second = streamshard("serve", "--port", served.port, *IN_MEMORY)
+
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr == (
+        f"Error: --port: port {served.port} of 127.0.0.1 is in use by another program: "
+        "stop that one, or choose another port\n"
+    )
+
+
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "meta.db"
+    with serving("--store", f"sqlite:///{path}", "--redis", "memory:") as served:
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(timeout=20)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+
+    answer = streamshard("serve", "--port", "0", "--store", f"sqlite:///{path}", "--redis", "memory:")
+
+    assert answer.returncode == 1
+    assert answer.stderr.startswith(f"Error: {path} was made by a newer version (schema 99")
+    assert len(answer.stderr.splitlines()) == 1
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--host", "0.0.0.0"), "accounts come first"),
+        (("--lease", "soon"), "--lease: must be a duration"),
+        (("--port", "http"), "--port: must be a whole number"),
+        (("--store", "mysql://x"), "--store: must be sqlite:///PATH"),
+    ],
+)
+def test_a_bad_option_is_a_usage_error(arguments: tuple[str, ...], told: str) -> None:
+    answer = streamshard("serve", *arguments)
+
+    assert answer.returncode == 2
+    assert told in answer.stderr
+    assert answer.stderr.endswith("Try: streamshard serve --help\n")
+
+
+def test_a_path_that_can_hold_no_database_is_an_error(tmp_path: Path) -> None:
+    answer = streamshard("serve", "--port", "0", "--store", f"sqlite:///{tmp_path}", "--redis", "memory:")
+
+    assert answer.returncode == 1
+    assert answer.stderr == f"Error: {tmp_path} is a directory: name a file in it\n"
+
+
+def test_a_password_is_not_logged() -> None:
+    with serving("--store", "memory:", "--redis", "redis://user:hunter2@127.0.0.1:1/0") as served:
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(timeout=20)
+
+        assert served.process.stderr is not None
+        assert "hunter2" not in served.process.stderr.read()
+
+
+def test_a_request_under_way_is_finished_before_it_stops() -> None:
+    with serving(*IN_MEMORY) as served, socket.create_connection(("127.0.0.1", int(served.port)), timeout=20) as link:
+        link.sendall(b"POST /coord/v1/streams/p HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+        time.sleep(0.3)
+        served.process.send_signal(signal.SIGTERM)
+        late = threading.Timer(0.5, link.sendall, (b"}",))
+        late.start()
+        with link.makefile("rb") as answers:
+            answer = answers.read()
+        late.join()
+        code = served.process.wait(timeout=20)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"requestedBy: is missing" in answer
+    assert code == 0
