@@ -1,13 +1,24 @@
-"""load -> decide -> commit -> perform -> answer: the only place where the rules meet the ports."""
+"""load -> decide -> commit -> perform -> answer: the coordinator, as everything outside the core sees it."""
 
 from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from streamshard.core.administration import Administration
+from streamshard.core.chronicle import Event
 from streamshard.core.commands import Heartbeat
-from streamshard.core.ids import GroupKey, ReshardingId, StreamPrefix
+from streamshard.core.desk import Desk
+from streamshard.core.heartbeats import Heartbeats
+from streamshard.core.ids import GroupKey, ReshardingId, ShardIndex, StreamPrefix
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
 from streamshard.core.queries import GroupView, Health, MigrationView
+from streamshard.core.reading import Reading
 from streamshard.core.replies import HeartbeatReply, Routing
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.stream import StreamRecord
+from streamshard.core.stream_work import StreamWork
+from streamshard.core.ticking import Ticking
+from streamshard.errors import ConfigurationError, StreamUnavailable, Unavailable
+
+STALLED_TICKS = 5
+"""A loop that has not ended a tick for so many, and a heartbeat more, is stalled."""
 
 
 class Coordinator:
@@ -21,68 +32,108 @@ class Coordinator:
         entropy: Entropy,
         settings: CoordinatorSettings,
     ) -> None:
+        problems = settings.timing.problems()
+        if problems:
+            raise ConfigurationError("; ".join(problems))
         self.settings = settings
+        self._desk = Desk(store, streams, clock, entropy, settings)
+        self._work = StreamWork(self._desk)
+        self._reading = Reading(self._desk, self._work)
+        self._administration = Administration(self._desk, self._work, self._reading)
+        self._heartbeats = Heartbeats(self._desk)
+        self._ticking = Ticking(self._desk, self._work)
 
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt of one instance; never raises for what a member may send."""
-        raise AssertionError
+        return await self._heartbeats.answer(key, beat)
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound` or `GroupNotFound`; nothing is provisioned or changed."""
-        raise AssertionError
+        return await self._reading.routing(key)
 
     async def create_stream(self, command: CreateStream) -> StreamRecord:
         """Create a stream and provision its shards; raises what the refusal says."""
-        raise AssertionError
+        return await self._administration.create_stream(command)
 
     async def create_group(self, command: CreateGroup) -> GroupView:
         """Create a group, and its stream if there is none."""
-        raise AssertionError
+        return await self._administration.create_group(command)
 
     async def scale(self, command: Scale) -> MigrationView:
         """Start a resharding; it goes on by itself from then on."""
-        raise AssertionError
+        return await self._administration.scale(command)
 
     async def rollback(self, command: Rollback) -> MigrationView:
         """Take a resharding back; raises `RollbackNotAllowed` after the first seal."""
-        raise AssertionError
+        return await self._administration.rollback(command)
 
     async def amend(self, command: Amend) -> MigrationView:
         """Change which foreign groups a running resharding ignores."""
-        raise AssertionError
+        return await self._administration.amend(command)
 
     async def delete_group(self, command: DeleteGroup) -> GroupView:
         """Delete a group; returns it as it was."""
-        raise AssertionError
+        return await self._administration.delete_group(command)
 
     async def delete_stream(self, command: DeleteStream) -> StreamRecord:
         """Delete a stream with its groups; returns it as it was."""
-        raise AssertionError
+        return await self._administration.delete_stream(command)
 
     async def stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Raise `StreamNotFound`."""
-        raise AssertionError
+        return await self._reading.stream(prefix)
 
     async def group(self, key: GroupKey) -> GroupView:
         """Raise `StreamNotFound` or `GroupNotFound`."""
-        raise AssertionError
+        return await self._reading.group(key)
 
     async def groups(self) -> tuple[GroupView, ...]:
         """Every readable group, sorted by key."""
-        raise AssertionError
+        return await self._reading.groups()
 
     async def migration(self, prefix: StreamPrefix, resharding: ReshardingId) -> MigrationView:
         """Raise `StreamNotFound` or `MigrationNotFound`."""
-        raise AssertionError
+        return await self._reading.migration(prefix, resharding)
 
     async def migrations(self, prefix: StreamPrefix) -> tuple[MigrationView, ...]:
         """The active resharding and the remembered ones, oldest first."""
-        raise AssertionError
-
-    async def health(self) -> Health:
-        """Measure; never raises."""
-        raise AssertionError
+        return await self._reading.migrations(prefix)
 
     async def tick(self) -> None:
         """Look at everything once and do what is wanted; the entrypoint calls this every ``tick_ms``."""
-        raise AssertionError
+        await self._ticking.tick()
+
+    def drain_events(self) -> tuple[Event, ...]:
+        """What this coordinator changed since it was last asked, oldest first."""
+        events = tuple(self._desk.events)
+        self._desk.events.clear()
+        return events
+
+    async def health(self) -> Health:
+        """Measure; never raises."""
+        return Health(
+            coordinator_id=self.settings.coordinator_id,
+            store=await self._store_health(),
+            redis=await self._redis_health(),
+            loop=self._loop_health(),
+            invariant_violations=tuple(f"frozen: {why}" for why in self._ticking.frozen.values()),
+        )
+
+    async def _store_health(self) -> str:
+        try:
+            await self._desk.store.prefixes()
+        except Unavailable:
+            return "DOWN"
+        return "UP"
+
+    async def _redis_health(self) -> str:
+        try:
+            await self._desk.streams.read_fences(StreamPrefix("streamshard-health"), [ShardIndex(0)])
+        except StreamUnavailable:
+            return "DOWN"
+        return "UP"
+
+    def _loop_health(self) -> str:
+        ended, timing = self._ticking.ended, self.settings.timing
+        patience = STALLED_TICKS * timing.tick_ms + timing.heartbeat_ms
+        return "UP" if ended is not None and self._desk.clock.boot() - ended <= patience else "STALLED"

@@ -41,7 +41,6 @@ from streamshard.core.sight import GroupSight
 from streamshard.core.stream import StreamRecord, StreamState
 from streamshard.errors import CommitUncertain, GroupNotFound, RevisionConflict, StreamNotFound, StreamUnavailable
 
-
 KEPT_EVENTS = 10_000
 
 
@@ -150,6 +149,10 @@ class Desk:
         """Treat everything as a first load: the store, or the connection to it, is another one."""
         self.groups.clear()
         self.layouts.clear()
+
+    async def pause(self, at_most_ms: int) -> None:
+        """Wait a random part of so long, so that two who lost to each other don't meet again."""
+        await self.clock.sleep(Millis(int(self.entropy.fraction() * at_most_ms)))
 
     def context(self, stream: StreamRecord, source: StoreSource) -> Context:
         """Time, randomness and layout for one decision."""

@@ -9,7 +9,7 @@ from streamshard.core.decide import decide, identified
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.effects import RaiseFence, RaiseVerdict
 from streamshard.core.group import Holding, Member
-from streamshard.core.ids import GroupKey, Millis, ShardIndex, Token
+from streamshard.core.ids import GroupKey, ShardIndex, Token
 from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
 from streamshard.core.ports import RowWrite
 from streamshard.core.replies import HeartbeatReply, RetryReason, Status
@@ -59,13 +59,10 @@ class Heartbeats:
             except SourceChanged:
                 self._desk.forget_source()
             except (RevisionConflict, StaleSequence):
-                await self._desk.clock.sleep(self._pause(attempt))
+                await self._desk.pause(BACKOFF_MS * attempt)
             fresh = True
         text = "the group kept changing while this was decided"
         return answers.retry(beat, self._desk.settings.timing, RetryReason.CONFLICT, text)
-
-    def _pause(self, attempt: int) -> Millis:
-        return Millis(int(self._desk.entropy.fraction() * BACKOFF_MS * attempt))
 
     async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
         """One decision; None if it has to be taken again on a fresh load."""

@@ -1,0 +1,102 @@
+"""Reads: they never change, provision or repair anything."""
+
+from streamshard.core.desk import Desk
+from streamshard.core.group import GroupRecord
+from streamshard.core.ids import GroupKey, ReshardingId, StreamPrefix
+from streamshard.core.queries import GroupView, MigrationView
+from streamshard.core.replies import Routing
+from streamshard.core.stream import ENDED, EntryState, GroupEntry, Resharding, ReshardingState, ShardPhase, StreamRecord
+from streamshard.core.stream_commit import find_resharding
+from streamshard.core.stream_shape import in_phase, scope
+from streamshard.core.stream_wants import drain_looks
+from streamshard.core.stream_work import StreamWork
+from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound
+
+_RETURNABLE = frozenset({ReshardingState.PREPARING, ReshardingState.ACTIVE, ReshardingState.DRAINING})
+
+
+class Reading:
+    """Everybody's window on streams and groups."""
+
+    def __init__(self, desk: Desk, work: StreamWork) -> None:
+        self._desk = desk
+        self._work = work
+
+    async def stream(self, prefix: StreamPrefix) -> StreamRecord:
+        """Raise `StreamNotFound`."""
+        return await self._desk.load_stream(prefix)
+
+    async def routing(self, key: GroupKey) -> Routing:
+        """From the stream's record alone."""
+        stream = await self._desk.load_stream(key.prefix)
+        _entry(stream, key)
+        return Routing(
+            key=key,
+            shard_count=stream.routed_count,
+            layout_version=stream.layout_version,
+            lineage=stream.lineage,
+            metadata_version=stream.version.revision,
+            protocol=stream.routing_protocol,
+            lease_ms=self._desk.settings.timing.routing_lease_ms,
+            resharding_active=stream.resharding is not None,
+        )
+
+    async def group(self, key: GroupKey) -> GroupView:
+        """Raise `StreamNotFound` or `GroupNotFound`."""
+        stream = await self._desk.load_stream(key.prefix)
+        _entry(stream, key)
+        return await self._view(stream, key)
+
+    async def _view(self, stream: StreamRecord, key: GroupKey) -> GroupView:
+        snapshot = await self._desk.store.load_group(key)
+        if not isinstance(snapshot.record, GroupRecord):
+            raise GroupNotFound(f"no group '{key.group}' on stream '{key.prefix}': create it first")
+        return GroupView(stream, snapshot.record, snapshot.rows)
+
+    async def groups(self) -> tuple[GroupView, ...]:
+        """Every readable group, sorted by key; frozen ones are left out and stand in health."""
+        views: list[GroupView] = []
+        for prefix in await self._desk.store.prefixes():
+            try:
+                stream = await self._desk.load_stream(prefix)
+                views += [await self._view(stream, GroupKey(prefix, g.name)) for g in _active(stream)]
+            except (NotFound, MetadataCorrupt):
+                continue
+        return tuple(views)
+
+    async def migration(self, prefix: StreamPrefix, resharding: ReshardingId) -> MigrationView:
+        """Raise `StreamNotFound` or `MigrationNotFound`."""
+        stream = await self._desk.load_stream(prefix)
+        found = find_resharding(stream, resharding)
+        if found is None:
+            raise MigrationNotFound(f"no resharding '{resharding}' of stream '{prefix}' is on record")
+        return self._migration(stream, found)
+
+    async def migrations(self, prefix: StreamPrefix) -> tuple[MigrationView, ...]:
+        """The remembered reshardings and the active one, oldest first."""
+        stream = await self._desk.load_stream(prefix)
+        active = (stream.resharding,) if stream.resharding is not None else ()
+        return tuple(self._migration(stream, r) for r in (*stream.history, *active))
+
+    def _migration(self, stream: StreamRecord, resharding: Resharding) -> MigrationView:
+        ended = resharding.state in ENDED
+        preparing = {s.index for s in in_phase(stream, ShardPhase.PREPARING)}
+        to_make = [index for index in scope(resharding) if resharding.to_count > resharding.from_count]
+        made = self._work.sight(stream).made
+        return MigrationView(
+            resharding=resharding,
+            rollback_eligible=resharding.state in _RETURNABLE and not resharding.any_sealed,
+            provisioned=len(to_make) if ended else sum(i not in preparing or i in made for i in to_make),
+            to_provision=len(to_make),
+            draining=() if ended else drain_looks(stream, self._work.sight(stream)),
+        )
+
+
+def _active(stream: StreamRecord) -> list[GroupEntry]:
+    return [g for g in stream.groups.values() if g.state is EntryState.ACTIVE]
+
+
+def _entry(stream: StreamRecord, key: GroupKey) -> None:
+    entry = stream.groups.get(key.group)
+    if entry is None or entry.state is not EntryState.ACTIVE:
+        raise GroupNotFound(f"no group '{key.group}' on stream '{key.prefix}': create it first")
