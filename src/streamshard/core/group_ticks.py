@@ -30,5 +30,6 @@ def summary(record: GroupRecord) -> GroupSummary:
     live = [m for m in record.members.values() if m.state in LIVE]
     instances = {m.instance for m in live}
     held = tuple(s for s, h in record.holdings.items() if h.instance in instances)
-    handover = any(record.targets.get(s) != h.member for s, h in record.holdings.items() if h.instance in instances)
-    return GroupSummary(record.key.group, record.layout_version, len(live), handover, held)
+    leaving = any(record.targets.get(s) != h.member for s, h in record.holdings.items() if h.instance in instances)
+    waiting = any(s not in record.holdings for s in record.targets)
+    return GroupSummary(record.key.group, record.layout_version, len(live), leaving or waiting, held)
