@@ -114,11 +114,11 @@ def test_a_killed_writer_leaves_no_half_commit_and_loses_nothing_it_was_told(pat
     _filled(path)
 
     for turn in range(8):
-        writer = _writer(path, f"writer-{turn}", 0)
-        assert writer.stdout is not None
-        told = [writer.stdout.readline() for _ in range(3 + 5 * turn)]
-        writer.kill()
-        told += writer.communicate(timeout=30)[0].splitlines(keepends=True)
+        with _writer(path, f"writer-{turn}", 0) as writer:
+            assert writer.stdout is not None
+            told = [writer.stdout.readline() for _ in range(3 + 5 * turn)]
+            writer.kill()
+            told += writer.stdout.readlines()
         last = [int(line) for line in told if line.endswith("\n") and line.strip().isdigit()][-1]
 
         async def whole(store: SqliteStore, last: int = last) -> None:
