@@ -113,6 +113,11 @@ class StreamApp:
         options = Publishing(group_key(prefix, group), max_len, max_attempts, Millis(int(refresh_interval * 1000)))
         return Producer(options, self._api, self._log, self._clock, self._entropy)
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The logical members at work, with their sessions; empty before the start."""
+        return tuple(served.member for served in self._served)
+
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then stop gracefully; a second signal breaks handlers off.
 
@@ -192,8 +197,8 @@ class StreamApp:
                 await asyncio.gather(*waits, return_exceptions=True)
 
     async def _drained(self) -> None:
-        quiet = asyncio.gather(*(served.poller.quiet() for served in self._served))
-        hurry = asyncio.ensure_future(self._hurry.wait())
+        quiet: asyncio.Future[Any] = asyncio.gather(*(served.poller.quiet() for served in self._served))
+        hurry: asyncio.Future[Any] = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait({quiet, hurry}, timeout=self._drain_timeout, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if not quiet.done():

@@ -86,14 +86,14 @@ def reply_of(body: Body) -> HeartbeatReply:
 
 
 def routing_of(key: GroupKey, body: Body, etag: str) -> Routing:
-    """A routing answer; its lineage is the ``ETag`` without the layout version."""
+    """A routing answer; where the body names no lineage, it is the ``ETag`` without the layout version."""
     try:
         version = _int(body["layoutVersion"])
         routing = Routing(
             key=GroupKey(body["streamPrefix"], body["consumerGroup"]),
             shard_count=_int(body["shardCount"]),
             layout_version=LayoutVersion(version),
-            lineage=_lineage(etag, version),
+            lineage=Lineage(body["lineage"]) if body.get("lineage") else _lineage(etag, version),
             metadata_version=_int(body["metadataVersion"]),
             protocol=str(body["routingProtocol"]),
             lease_ms=Millis(_int(body["leaseMs"])),

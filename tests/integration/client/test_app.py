@@ -1,0 +1,431 @@
+"""Whole apps over a scripted coordinator and shards in memory: what is handed over, when, and when not."""
+
+import asyncio
+
+import pytest
+
+from streamshard import Batch, LeaseLost, Message, StreamApp
+from streamshard.adapters.client.scripted import ScriptedCoordinator
+from streamshard.adapters.streams.memory_log import MemoryShardLog
+from streamshard.adapters.streams.memory_world import MemoryStreams
+from streamshard.core.commands import Intent
+from streamshard.core.consumer import just_below
+from streamshard.core.ids import MemberId, ShardIndex, Token
+from streamshard.core.replies import Status
+from streamshard.entrypoints.listening import Told
+from streamshard.errors import CoordinatorUnreachable
+from tests.integration.client.script import (
+    ORDERS,
+    Granting,
+    fill,
+    memory_streams,
+    nothing_pending,
+    reply,
+    routing,
+    until,
+)
+
+
+def app_over(world: MemoryStreams, *shards: int, lease_ms: int = 3_000) -> tuple[StreamApp, ScriptedCoordinator]:
+    api = ScriptedCoordinator([Granting(shards, lease_ms)], [routing(len(shards))])
+    return StreamApp(api, MemoryShardLog(world), drain_timeout=5), api
+
+
+def test_every_record_is_handed_over_in_order_and_acknowledged() -> None:
+    world = memory_streams(2)
+    seen: dict[str, list[str]] = {"orders:0": [], "orders:1": []}
+
+    async def scenario() -> None:
+        log = MemoryShardLog(world)
+        written = {"orders:0": await fill(log, 0, 100), "orders:1": await fill(log, 1, 100)}
+        app, api = app_over(world, 0, 1)
+
+        @app.listener("orders", group="billing")
+        async def handle(message: Message) -> None:
+            seen[message.key].append(message.id)
+            await message.ack()
+
+        async with app:
+            await until(lambda: nothing_pending(world) and sum(map(len, seen.values())) == 200)
+
+        assert seen == written
+        assert (api.beats[-1].intent, api.beats[-1].holds) == (Intent.LEAVE, ())
+
+    asyncio.run(scenario())
+
+
+def test_records_that_come_later_wake_the_reader() -> None:
+    world = memory_streams(2)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        app, _ = app_over(world, 0, 1)
+
+        @app.listener("orders", group="billing", ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.text("n"))
+
+        async with app:
+            for shard in (0, 1, 0):
+                await fill(MemoryShardLog(world), shard, 1)
+                await until(lambda: nothing_pending(world))
+        assert len(seen) == 3
+
+    asyncio.run(scenario())
+
+
+def test_what_another_consumer_left_pending_comes_before_new_records() -> None:
+    world = memory_streams(1)
+    seen: list[tuple[str, int]] = []
+
+    async def scenario() -> None:
+        left = await fill(MemoryShardLog(world), 0, 3)
+        world.streams["orders:0"].deliver(ORDERS.group, "gone", 2)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", page=1)
+        async def handle(message: Message) -> None:
+            seen.append((message.id, message.delivery_count))
+            await message.ack()
+
+        async with app:
+            await until(lambda: len(seen) == 3)
+        assert seen == [(left[0], 2), (left[1], 2), (left[2], 1)]
+
+    asyncio.run(scenario())
+
+
+def test_a_record_deleted_while_pending_is_skipped() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        gone, kept = await fill(MemoryShardLog(world), 0, 2)
+        world.streams["orders:0"].deliver(ORDERS.group, "gone", 2)
+        world.delete_record("orders:0", gone)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: nothing_pending(world))
+        assert seen == [kept]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_handler_failed_on_comes_again_and_holds_nothing_up() -> None:
+    world = memory_streams(1)
+    seen: list[tuple[str, int]] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 3)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", redeliver_after=0.2)
+        async def handle(message: Message) -> None:
+            seen.append((message.text("n"), message.delivery_count))
+            if message.text("n") == "1" and message.delivery_count == 1:
+                raise ValueError("no such customer")
+            await message.ack()
+
+        async with app:
+            await until(lambda: nothing_pending(world) and len(seen) == 4)
+        assert seen == [("0", 1), ("1", 1), ("2", 1), ("1", 2)]
+
+    asyncio.run(scenario())
+
+
+def test_entries_that_others_left_meanwhile_are_swept_up() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", ack="on_success", sweep_every=0.1)
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: app.members[0].session.held != {})
+            stream = world.streams["orders:0"]
+            stolen = stream.add(10**6, {b"n": b"9"}, None)
+            stream.deliver(ORDERS.group, "stranger", 5)
+            await until(lambda: nothing_pending(world) and bool(seen))
+            assert seen == [f"{stolen[0]}-{stolen[1]}"]
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_is_acknowledged_as_one() -> None:
+    world = memory_streams(1)
+    sizes: list[int] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 10)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", batch=4)
+        async def handle(batch: Batch) -> None:
+            sizes.append(len(batch))
+            await batch.ack()
+            assert batch.acknowledged
+
+        async with app:
+            await until(lambda: nothing_pending(world) and sum(sizes) == 10)
+        assert sizes == [4, 4, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_plain_function_handles_in_a_thread_of_its_own() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 5)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing")
+        def handle(message: Message) -> None:
+            seen.append(message.text("n"))
+            message.ack_blocking()
+
+        async with app:
+            await until(lambda: nothing_pending(world) and len(seen) == 5)
+        assert seen == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(scenario())
+
+
+def test_shards_take_turns_when_workers_are_few() -> None:
+    world = memory_streams(3)
+    seen: list[int] = []
+
+    async def scenario() -> None:
+        for shard in range(3):
+            await fill(MemoryShardLog(world), shard, 30)
+        app, _ = app_over(world, 0, 1, 2)
+
+        @app.listener("orders", group="billing", max_workers=1, page=5, ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.shard)
+            await asyncio.sleep(0)
+
+        async with app:
+            await until(lambda: len(seen) == 90)
+        assert {frozenset(seen[start : start + 15]) for start in range(0, 90, 15)} == {frozenset({0, 1, 2})}
+
+    asyncio.run(scenario())
+
+
+def test_a_revoked_shard_is_finished_before_it_is_released() -> None:
+    world = memory_streams(2)
+    told: list[tuple[str, int]] = []
+    granting = Granting([0, 1])
+    api = ScriptedCoordinator([granting], [routing(2)])
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 1, 2)
+        app = StreamApp(api, MemoryShardLog(world))
+        entered, go_on = asyncio.Event(), asyncio.Event()
+
+        def note(what: str) -> Told:
+            return lambda member, shard, token: told.append((what, shard))
+
+        @app.listener(
+            "orders", group="billing", on_assigned=note("+"), on_revoked=note("-"), on_lost=note("!"), ack="on_success"
+        )
+        async def handle(message: Message) -> None:
+            entered.set()
+            await go_on.wait()
+
+        async with app:
+            await entered.wait()
+            del granting.tokens[ShardIndex(1)]
+            await until(lambda: any(hold.draining for hold in api.beats[-1].holds))
+            assert told == [("+", 0), ("+", 1)]
+
+            go_on.set()
+            await until(lambda: [hold.shard for hold in api.beats[-1].holds] == [0])
+        assert told == [("+", 0), ("+", 1), ("-", 1), ("-", 0)]
+        assert len(world.streams["orders:1"].groups[ORDERS.group].pending) == 1
+
+    asyncio.run(scenario())
+
+
+def test_after_a_successor_was_granted_nothing_can_be_acknowledged() -> None:
+    world = memory_streams(1)
+    lost: list[int] = []
+    refusals: list[str] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 1)
+        app, _ = app_over(world, 0)
+
+        def on_lost(member: MemberId, shard: ShardIndex, token: Token) -> None:
+            lost.append(shard)
+
+        @app.listener("orders", group="billing", on_lost=on_lost)
+        async def handle(message: Message) -> None:
+            world.fences["orders:0"].tokens[ORDERS.group] = Token(99)
+            with pytest.raises(LeaseLost, match="FENCED"):
+                await message.ack()
+            refusals.append(message.id)
+
+        async with app:
+            await until(lambda: bool(lost) and bool(refusals))
+
+    asyncio.run(scenario())
+    assert not nothing_pending(world)
+
+
+def test_a_fenced_member_comes_back_as_a_new_instance() -> None:
+    world = memory_streams(1)
+    api = ScriptedCoordinator([Granting([0])], [routing(1)])
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        app = StreamApp(api, MemoryShardLog(world))
+
+        @app.listener("orders", group="billing", ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: app.members[0].session.held != {})
+            first = api.beats[-1].instance
+            api.then(reply(Status.FENCED_MEMBER_EPOCH), Granting([0]))
+            await until(lambda: api.beats[-1].instance != first)
+            await fill(MemoryShardLog(world), 0, 1)
+            await until(lambda: len(seen) == 1)
+            farewell = [b for b in api.beats if b.instance == first][-1]
+            assert (farewell.intent, farewell.holds) == (Intent.LEAVE, ())
+
+    asyncio.run(scenario())
+
+
+def test_an_outage_of_the_coordinator_pauses_reading_and_moves_nothing() -> None:
+    world = memory_streams(1)
+    granting = Granting([0], lease_ms=600)
+    api = ScriptedCoordinator([granting], [routing(1)])
+    seen: list[str] = []
+    told: list[str] = []
+
+    async def scenario() -> None:
+        app = StreamApp(api, MemoryShardLog(world))
+
+        @app.listener("orders", group="billing", ack="on_success", on_lost=lambda m, s, t: told.append("lost"))
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: app.members[0].session.held != {})
+            instance = api.beats[-1].instance
+            api.then(CoordinatorUnreachable("gone"))
+            await until(lambda: told == ["lost"])
+            await fill(MemoryShardLog(world), 0, 1)
+            await asyncio.sleep(0.1)
+            assert seen == []
+
+            api.then(granting)
+            await until(lambda: len(seen) == 1)
+            assert api.beats[-1].instance == instance
+            assert api.beats[-1].intent is Intent.STAY
+
+    asyncio.run(scenario())
+
+
+def test_an_outage_of_the_streams_is_outlived() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: app.members[0].session.held != {})
+            world.go_down()
+            await asyncio.sleep(0.3)
+            world.come_back()
+            await fill(MemoryShardLog(world), 0, 3)
+            await until(lambda: len(seen) == 3 and nothing_pending(world))
+
+    asyncio.run(scenario())
+
+
+def test_a_vanished_shard_is_reported_and_read_again_once_it_is_back() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        app, api = app_over(world, 0)
+
+        @app.listener("orders", group="billing", ack="on_success")
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+
+        async with app:
+            await until(lambda: app.members[0].session.held != {})
+            world.lose_shard("orders:0")
+            await until(lambda: [row.read_state for beat in api.beats[-1:] for row in beat.progress] == ["MISSING"])
+            world.create_foreign("orders:0", (ORDERS.group,))
+            await fill(MemoryShardLog(world), 0, 1)
+            await until(lambda: len(seen) == 1)
+
+    asyncio.run(scenario())
+
+
+def test_progress_travels_with_the_heartbeats() -> None:
+    world = memory_streams(1)
+
+    async def scenario() -> None:
+        _, second, third = await fill(MemoryShardLog(world), 0, 3)
+        app, api = app_over(world, 0)
+
+        @app.listener("orders", group="billing")
+        async def handle(message: Message) -> None:
+            if message.id != second:
+                await message.ack()
+
+        async with app:
+            await until(lambda: [row.last_acked for beat in api.beats[-1:] for row in beat.progress] == [third])
+            (row,) = api.beats[-1].progress
+            assert (row.last_delivered, row.pending, row.in_flight) == (third, 1, 0)
+            assert row.ack_floor == just_below(second)
+            assert api.beats[-1].available == 16
+
+    asyncio.run(scenario())
+
+
+def test_stopping_waits_for_handlers_and_breaks_off_those_that_take_too_long() -> None:
+    world = memory_streams(1)
+    ends: list[str] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 1)
+        api = ScriptedCoordinator([Granting([0])], [routing(1)])
+        app = StreamApp(api, MemoryShardLog(world), drain_timeout=0.1)
+        entered = asyncio.Event()
+
+        @app.listener("orders", group="billing")
+        async def handle(message: Message) -> None:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ends.append("broken off")
+
+        async with app:
+            await entered.wait()
+        assert ends == ["broken off"]
+        assert (api.beats[-1].intent, api.beats[-1].holds) == (Intent.LEAVE, ())
+
+    asyncio.run(scenario())
