@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import typing
 from collections.abc import AsyncIterator
 
 import attrs
@@ -12,6 +13,9 @@ from streamshard.core.coordinator import Coordinator
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.entrypoints.settings import MEMORY, SQLITE, ServeSettings
+
+if typing.TYPE_CHECKING:
+    from streamshard.adapters.streams.memory_world import MemoryStreams
 
 
 @attrs.frozen
@@ -25,16 +29,17 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def service(settings: ServeSettings) -> AsyncIterator[Service]:
+async def service(settings: ServeSettings, world: "MemoryStreams | None" = None) -> AsyncIterator[Service]:
     """Build everything; on the way out close it, streams before the store.
 
+    ``world`` is what ``redis = "memory:"`` means, for whoever shares it with consumers of this process.
     Raises `UnsupportedSchema` or `StoreUnavailable` if the store can't be used.
     """
     clock, entropy = SystemClock(), SystemEntropy()
     store = await _store(settings.store)
     async with contextlib.AsyncExitStack() as opened:
         opened.push_async_callback(store.close)
-        streams = await _streams(settings.redis, opened)
+        streams = _streams(settings.redis, world, opened)
         chosen = _coordinator_settings(settings, entropy)
         yield Service(Coordinator(store, streams, clock, entropy, chosen), store, streams, clock)
 
@@ -50,12 +55,12 @@ async def _store(url: str) -> MetadataStore:
     return await SqliteStore.open(url.removeprefix(SQLITE))
 
 
-async def _streams(url: str, opened: contextlib.AsyncExitStack) -> StreamBackend:
+def _streams(url: str, world: "MemoryStreams | None", opened: contextlib.AsyncExitStack) -> StreamBackend:
     if url == MEMORY:
         from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
         from streamshard.adapters.streams.memory_world import MemoryStreams
 
-        return MemoryStreamBackend(MemoryStreams())
+        return MemoryStreamBackend(world or MemoryStreams())
     from streamshard.adapters.streams.redis_backend import RedisStreamBackend
 
     backend = RedisStreamBackend.from_url(url)

@@ -205,7 +205,9 @@ def test_a_missing_or_unsafe_request_id_is_replaced(id: str | None) -> None:
 def test_a_bad_idempotency_key_is_refused_by_name(key: str) -> None:
     async def scenario() -> None:
         async with running() as service:
-            answer = await service.http.post(STREAM, content=CREATE, headers={b"Idempotency-Key": key.encode("latin-1")})
+            answer = await service.http.post(
+                STREAM, content=CREATE, headers={b"Idempotency-Key": key.encode("latin-1")}
+            )
 
             assert (answer.status_code, answer.json()["message"].partition(":")[0]) == (400, "Idempotency-Key")
             assert await service.store.prefixes() == ()
