@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
+from streamshard.core.chronicle import Event
+from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
 
@@ -80,6 +82,27 @@ class Ticker:
         for task in (sleeping, stopping):
             task.cancel()
         await asyncio.gather(sleeping, stopping, return_exceptions=True)
+
+
+class Chronicling:
+    """Ticks a coordinator, and logs one line for each change that this coordinator made since."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def tick(self) -> None:
+        """As the coordinator's own; what it did before it failed is logged too."""
+        try:
+            await self._coordinator.tick()
+        finally:
+            for event in self._coordinator.drain_events():
+                logger.info("%s", _line(event))
+
+
+def _line(event: Event) -> str:
+    place = event.prefix if event.group is None else f"{event.prefix}/{event.group}"
+    shard = "" if event.shard is None else f" shard {event.shard}"
+    return f"{event.kind} {place}{shard}: {event.text}"
 
 
 @contextlib.asynccontextmanager

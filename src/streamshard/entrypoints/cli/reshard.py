@@ -14,8 +14,16 @@ ENDED = frozenset(state.value for state in ENDED_STATES)
 
 def waits_for(migration: Json) -> str:
     """What holds it up, as a tail for one line; empty if nothing is known to."""
-    reasons = [f"shard {look['shardIndex']}: {look['reason']}" for look in migration["draining"]]
+    reasons = waiting(migration)
     return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def waiting(migration: Json) -> list[str]:
+    """Each reason to wait, with all the shards it holds for."""
+    shards: dict[str, list[str]] = {}
+    for look in migration["draining"]:
+        shards.setdefault(look["reason"], []).append(str(look["shardIndex"]))
+    return [f"shard{'s' * (len(on) > 1)} {','.join(on)}: {reason}" for reason, on in shards.items()]
 
 
 def reshard_text(migration: Json) -> str:
@@ -50,8 +58,8 @@ def status(stream: StreamPrefix) -> None:
         for m in migrations
     ]
     told = table(("ID", "FROM", "TO", "STATE", "PROVISIONED", "ROLLBACK", "UPDATED"), rows)
-    waiting = [f"shard {look['shardIndex']}: {look['reason']}" for m in migrations for look in m["draining"]]
-    emit({"migrations": migrations}, "\n".join([told, *waiting]))
+    reasons = [reason for migration in migrations for reason in waiting(migration)]
+    emit({"migrations": migrations}, "\n".join([told, *reasons]))
 
 
 @reshard.command()

@@ -163,13 +163,12 @@ def _description(stream: Json) -> str:
 @stream_argument
 @reason_option
 @force_option
-@click.option("--drop-data", "dropData", is_flag=True, help="Delete the shard keys and every record in them.")
 @yes_option
 @requested_by_option
 @url_option
 @output_option
 def delete(stream: StreamPrefix, **body: object) -> None:
-    """Delete STREAM and its groups; the records stay in Redis unless --drop-data."""
+    """Delete STREAM and its groups; what is in its Redis keys stays. (Scale it to 0 first to retire those.)"""
     confirm("delete", stream)
     with coordinator() as api:
         gone = api.delete("streams", stream, body=body)

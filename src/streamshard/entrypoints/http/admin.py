@@ -9,7 +9,7 @@ from streamshard.entrypoints.http.exchange import Reply, Request, json_reply, ne
 from streamshard.entrypoints.http.replies import group_json, migration_json, stream_json, stream_summary
 from streamshard.entrypoints.http.views import Views
 
-logger = logging.getLogger(__name__)
+audit = logging.getLogger("streamshard.audit")
 
 
 class Admin:
@@ -121,4 +121,4 @@ class Admin:
 def _note(event: str, **fields: object) -> None:
     # Quoted as JSON, so that no value can look like another field or another line.
     told = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
-    logger.info("%s %s", event, told)
+    audit.info("%s %s", event, told)

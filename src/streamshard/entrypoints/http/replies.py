@@ -43,6 +43,7 @@ def shard_place(prefix: StreamPrefix, shard: ShardIndex) -> Json:
 def group_json(view: GroupView, active: MigrationView | None) -> Json:
     """A group as operators see it."""
     record = view.record
+    idle = {member.id: 0 for member in record.members.values() if member.live}
     return {
         "streamPrefix": record.key.prefix,
         "consumerGroup": record.key.group,
@@ -52,7 +53,7 @@ def group_json(view: GroupView, active: MigrationView | None) -> Json:
         "metadataVersion": record.metadata_version,
         "shardCount": view.stream.routed_count,
         "activeMigration": None if active is None else migration_json(active),
-        "targetAssignmentSummary": dict(sorted(Counter(record.targets.values()).items())),
+        "targetAssignmentSummary": dict(sorted({**idle, **Counter(record.targets.values())}.items())),
         "currentAssignmentSummary": dict(sorted(Counter(h.member for h in record.holdings.values()).items())),
         "quarantine": None if record.quarantine is None else record.quarantine.reason,
     }

@@ -16,7 +16,7 @@ import uvicorn
 from streamshard.entrypoints.http.app import create_app
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings, without_password
-from streamshard.entrypoints.ticker import Ticker, ticking
+from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
 from streamshard.entrypoints.wiring import service
 from streamshard.errors import ConfigurationError
 
@@ -36,7 +36,7 @@ def serve(settings: ServeSettings) -> None:
 async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
     traffic = Traffic()
     async with service(settings) as built:
-        ticker = Ticker(built.coordinator, built.clock, settings.timing.tick_ms, traffic.let_pass)
+        ticker = Ticker(Chronicling(built.coordinator), built.clock, settings.timing.tick_ms, traffic.let_pass)
         server = _Server(create_app(built.coordinator, traffic=traffic), traffic)
         async with ticking(ticker):
             logger.info(
