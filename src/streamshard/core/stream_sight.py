@@ -145,10 +145,16 @@ class StreamSight:
             return
         if (probe.generation or 0) > shard.generation:
             self.superseded.add(shard.index)
-        elif shard.index in self.retired:
+        elif shard.phase is ShardPhase.SEALED and shard.index in self.retired:
             self.retired[shard.index] = attrs.evolve(self.retired[shard.index], seen_at=now)
         elif _is_looked_at(record, shard):
             self.looks[shard.index] = _look(record, shard, probe, self.looks.get(shard.index), now)
+
+    def look_at(self, shard: Shard) -> Look | None:
+        """The last look at this life and phase of a shard."""
+        look = self.looks.get(shard.index)
+        same = look is not None and (look.generation, look.phase) == (shard.generation, shard.phase)
+        return look if same else None
 
     def silent_routing_ms(self, now: Instant) -> Millis:
         """How long this coordinator has seen the routing unchanged."""
@@ -168,8 +174,9 @@ def _is_looked_at(record: StreamRecord, shard: Shard) -> bool:
 
 def _is_of(record: StreamRecord, index: ShardIndex, look: Look) -> bool:
     shard = record.shards.get(index)
-    same = shard is not None and shard.generation == look.generation and shard.phase is look.phase
-    return same and shard is not None and _is_looked_at(record, shard)
+    if shard is None or (shard.generation, shard.phase) != (look.generation, look.phase):
+        return False
+    return _is_looked_at(record, shard)
 
 
 def ignored_groups(record: StreamRecord) -> tuple[GroupName, ...]:

@@ -80,7 +80,7 @@ def _is_to_be_made(record: StreamRecord, sight: StreamSight, shard: Shard) -> bo
     """A shard that is being taken back is made only to rescue what an earlier life left on its key."""
     if not is_undone(record, shard):
         return True
-    look = sight.looks.get(shard.index)
+    look = sight.look_at(shard)
     if look is None or not look.probe.exists or record.state is StreamState.REMOVING:
         return False
     return look.probe.generation is not None and look.probe.generation < shard.generation
@@ -95,7 +95,7 @@ def _raises(record: StreamRecord) -> Iterator[RaiseLayout]:
 def _seals(record: StreamRecord, sight: StreamSight, now: Instant, pace: Pace) -> Iterator[Seal]:
     names, ignored = registered(record), ignored_groups(record)
     for shard in record.shards.values():
-        look = sight.looks.get(shard.index)
+        look = sight.look_at(shard)
         if look is None or shard.index in sight.superseded or not _is_proven(record, shard, look, pace):
             continue
         if is_undone(record, shard) or _has_left_routing(record, sight, shard, now, pace):
@@ -123,7 +123,7 @@ def _drops(record: StreamRecord) -> Iterator[DropGroup]:
 
 def _mends(record: StreamRecord, sight: StreamSight, pace: Pace) -> Iterator[MendLag]:
     for shard in in_phase(record, ShardPhase.DRAINING):
-        look = sight.looks.get(shard.index)
+        look = sight.look_at(shard)
         for name, since in sorted(look.off_since.items()) if look is not None else ():
             if look is not None and look.seen_at - since >= pace.tick_ms:
                 yield MendLag(record.prefix, shard.index, shard.generation, record.layout_version, name)
@@ -137,12 +137,12 @@ def _probes(record: StreamRecord, sight: StreamSight, now: Instant, pace: Pace) 
 
 def _is_to_be_looked_at(record: StreamRecord, sight: StreamSight, shard: Shard, now: Instant, pace: Pace) -> bool:
     retired = sight.retired.get(shard.index)
-    if retired is not None:
+    if shard.phase is ShardPhase.SEALED and retired is not None:
         watched = now - retired.since < pace.retired_watch_ms
         return watched and (retired.seen_at is None or now - retired.seen_at >= pace.retired_probe_ms)
     if not (is_drained(record, shard) or is_undone(record, shard)):
         return False
-    look = sight.looks.get(shard.index)
+    look = sight.look_at(shard)
     return look is None or now - look.seen_at >= pace.tick_ms
 
 
@@ -167,7 +167,7 @@ def drain_looks(record: StreamRecord, sight: StreamSight) -> tuple[DrainLook, ..
 
 
 def _shown(record: StreamRecord, sight: StreamSight, shard: Shard) -> DrainLook:
-    look = sight.looks.get(shard.index)
+    look = sight.look_at(shard)
     if look is None:
         return DrainLook(shard.index, None, 0, None, None, "not looked at yet")
     if look.blocker is not None:
