@@ -70,12 +70,14 @@ _HOMES = {
 """Where the names come from; all others are errors. Loaded on first use, so that the import costs nothing."""
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_HOMES.get(name, "streamshard.errors")), name)
-    globals()[name] = value
-    return value
+if not typing.TYPE_CHECKING:  # a type checker would take every misspelt name for an object
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES.get(name, "streamshard.errors")), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
