@@ -13,11 +13,6 @@ from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReas
 from streamshard.core.sight import GrantKey
 from streamshard.core.timing import Timing
 
-_STATUS = {
-    Standing.PRESENT: Status.OK,
-    Standing.CATCHING_UP: Status.SYNC_METADATA,
-    Standing.WAITING: Status.REVOKE_PENDING,
-}
 _REJECTED = frozenset({Status.UNSUPPORTED_PROTOCOL, Status.INVALID_REQUEST, Status.UNKNOWN_MEMBER_ID})
 
 
@@ -79,7 +74,7 @@ def serve(served: Served, timing: Timing, mac_key: str) -> HeartbeatReply:
     held = _published(served, member) if member is not None and mine and beat.intent is not Intent.LEAVE else {}
     meant = record.meant_for(beat.member) if mine else ()
     return HeartbeatReply(
-        status=_STATUS[served.standing],
+        status=_status(served),
         member=beat.member,
         epoch=member.epoch if member is not None and mine else Epoch(beat.epoch),
         seq=beat.seq,
@@ -94,22 +89,31 @@ def serve(served: Served, timing: Timing, mac_key: str) -> HeartbeatReply:
         pending=tuple(shard for shard in meant if shard not in held),
         grants=tuple(Grant(shard, h.token, h.generation) for shard, h in held.items()),
         extended=_extended(served) if served.renewed else (),
-        view=views.mint(mac_key, record.version),
+        view=views.mint(mac_key, record.key, record.version),
     )
+
+
+def _status(served: Served) -> Status:
+    """Judged on the record that is answered: a quarantine may have begun since the decision."""
+    if served.standing is Standing.CATCHING_UP:
+        return Status.SYNC_METADATA
+    return Status.OK if served.record.quarantine is None else Status.REVOKE_PENDING
 
 
 def _published(served: Served, member: Member) -> dict[ShardIndex, Holding]:
     """Assigned shards whose grant may be told: its fence is raised, or the holder has it already."""
+    told = handover.listed(served.beat)
     return {
         shard: h
         for shard, h in handover.assigned(served.record, member).items()
-        if (shard, h.token) in served.raised or handover.listed_hold(served.beat, shard, h.token)
+        if (shard, h.token) in served.raised or (shard, h.token) in told
     }
 
 
 def _extended(served: Served) -> tuple[Extension, ...]:
+    told = handover.listed(served.beat)
     return tuple(
         Extension(shard, h.token)
         for shard, h in served.record.held_by(served.instance).items()
-        if not h.lapsed and handover.listed_hold(served.beat, shard, h.token)
+        if not h.lapsed and (shard, h.token) in told
     )

@@ -14,7 +14,7 @@ from streamshard.core import views
 from streamshard.core.commands import Heartbeat, Hold
 from streamshard.core.group import GroupRecord, Holding, Quarantine
 from streamshard.core.ids import Generation, InstanceId, Instant, Millis, ShardIndex, Token, Version, WallMillis
-from streamshard.core.outcome import Context
+from streamshard.core.outcome import Context, LostWrites
 from streamshard.core.sight import GroupSight
 from streamshard.core.timing import expiry_wait_ms
 
@@ -32,13 +32,15 @@ class Claim(enum.Enum):
     LOST = "LOST"  # we issued it and don't know it: the store forgot
 
 
-def judge(record: GroupRecord, beat: Heartbeat, mac_key: str) -> Claim:
-    """Classify the view (or, without one, the bare number) that a heartbeat carries."""
+def judge(record: GroupRecord, beat: Heartbeat, mac_key: str) -> tuple[Claim, Version | None]:
+    """Classify the view (or, without one, the bare number) that a heartbeat carries; with the version, if genuine."""
     if beat.view is None:
-        return Claim.WILD if beat.metadata_version > record.metadata_version else Claim.NONE
-    version = views.read(mac_key, beat.view)
-    if version is None:
-        return Claim.WILD
+        return Claim.WILD if beat.metadata_version > record.metadata_version else Claim.NONE, None
+    version = views.read(mac_key, record.key, beat.view)
+    return _compare(record, version) if version is not None else Claim.WILD, version
+
+
+def _compare(record: GroupRecord, version: Version) -> Claim:
     if version.lineage == record.lineage:
         return Claim.PRESENT if _known(record, version) else Claim.LOST
     return Claim.PAST if version.lineage in record.past_lineages else Claim.LOST
@@ -61,8 +63,13 @@ def above_last(record: GroupRecord, marks: Mapping[ShardIndex, Token]) -> dict[S
     return {s: mark for s, mark in marks.items() if mark > record.last_tokens.get(s, Token(0))}
 
 
-def start_lineage(record: GroupRecord, marks: Mapping[ShardIndex, Token], reason: str, context: Context) -> GroupRecord:
+def start_lineage(
+    record: GroupRecord, marks: Mapping[ShardIndex, Token], proof: LostWrites, context: Context
+) -> GroupRecord:
     """Begin a new lineage in quarantine; holdings below their shard's mark are stale and lapse."""
+    ended = (*record.past_lineages, record.lineage)
+    if proof.lineage is not None and proof.lineage not in ended:
+        ended = (*ended, proof.lineage)
     last = {s: max(record.last_tokens.get(s, Token(0)), t) for s, t in marks.items()}
     holdings = {
         s: attrs.evolve(h, lapsed=h.lapsed or _stale(h, marks.get(s, Token(0)))) for s, h in record.holdings.items()
@@ -71,12 +78,12 @@ def start_lineage(record: GroupRecord, marks: Mapping[ShardIndex, Token], reason
         record,
         version=Version(context.lineage, record.version.revision + 1, context.nonce),
         ring=(context.nonce,),
-        past_lineages=(*record.past_lineages, record.lineage),
+        past_lineages=ended,
         store=context.source.identity,
         metadata_version=record.metadata_version + 1,
         holdings=holdings,
         last_tokens={**record.last_tokens, **last},
-        quarantine=Quarantine(reason, context.wall),
+        quarantine=Quarantine(proof.reason, context.wall),
     )
 
 
@@ -104,7 +111,8 @@ def implausible(record: GroupRecord, beat: Heartbeat, wall: WallMillis) -> Shard
 def adopt(record: GroupRecord, beat: Heartbeat, instance: InstanceId) -> GroupRecord:
     """Write down, to be drained, what the sender lists and the record gives to nobody.
 
-    Only in quarantine, or under a token above the shard's last: the grant itself was lost then.
+    Only in quarantine, or under a token above the shard's last: the grant itself was lost then. It blocks,
+    but it lapses at once: a later grant of the shard may have been lost too, and its holder may be reading.
     """
     adopted = {h.shard: _adopted(record, beat, h, instance) for h in beat.holds if _lost(record, h, instance)}
     if not adopted:
@@ -130,5 +138,6 @@ def _adopted(record: GroupRecord, beat: Heartbeat, hold: Hold, instance: Instanc
         floor=hold.token,
         seq=beat.seq,
         draining=True,
+        lapsed=True,
         listed=True,
     )

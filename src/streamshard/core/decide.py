@@ -27,9 +27,10 @@ def decide(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
     unspeakable = _unspeakable(record, beat)
     if unspeakable is not None:
         return unspeakable
-    claim = correction.judge(record, beat, context.mac_key)
+    claim, version = correction.judge(record, beat, context.mac_key)
     if claim is Claim.LOST:
-        return LostWrites(f"member '{beat.member}' holds a view that was issued and is not on record")
+        lineage = version.lineage if version is not None else None
+        return LostWrites(f"member '{beat.member}' holds a view that was issued and is not on record", lineage)
     decision: Decision
     match beat.intent:
         case Intent.JOIN:
@@ -84,12 +85,16 @@ def _join(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, si
         return _renew(record, rows, beat, context, Standing.PRESENT)
     if beat.instance is not None and (beat.instance in record.longest_leases or beat.instance in record.departed):
         return _fenced(f"instance {beat.instance} had its life under '{beat.member}': join as a new instance")
-    held = membership.name_holder(record, beat, context, sight)
+    held = membership.name_holder(record, beat, context.timing.heartbeat_ms, sight)
     if held is not None:
         return held
     instance = beat.instance or InstanceId(f"legacy-{context.nonce}")
     admitted = membership.admit(record, beat, instance, context)
-    return _renew(admitted, rows, attrs.evolve(beat, instance=instance), context, Standing.PRESENT)
+    decision = _renew(admitted, rows, attrs.evolve(beat, instance=instance), context, Standing.PRESENT)
+    if isinstance(decision, Accepted) and member is not None and member.live:
+        unheard = {member.instance: sight.rows[member.instance].mark}  # the name is taken over only if it still is
+        return attrs.evolve(decision, same_rows=unheard)
+    return decision
 
 
 def _leave(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context) -> Decision:
@@ -104,7 +109,7 @@ def _leave(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context) -
     left = handover.take_report(record, beat, instance, own)
     if own is not None:
         left = membership.depart(left, own)
-    left = membership.forget_gone(left)
+    left = membership.forget_gone(membership.remember_lease(left, instance, context.timing.lease_ms))
     legacy = own is not None and own.legacy
     return Accepted(handover.retarget(left), instance, _row(beat, instance, context), force_row=legacy)
 
@@ -115,6 +120,8 @@ def _stay(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, cl
         return Refusal(Status.UNKNOWN_MEMBER_ID, f"no member '{beat.member}' in {record.key}: join again")
     if not member.live or member.epoch != beat.epoch or member.instance != beat.instance:
         return _fenced(f"'{beat.member}' is now in epoch {member.epoch}, {member.state.value}: join as a new instance")
+    if _seen(rows, member.instance, beat, member):
+        return Replay()
     if claim is Claim.WILD:
         record = membership.claim_ignored(record, beat.member, context.wall)
         if record.members[beat.member].state is MemberState.FENCED:
@@ -142,12 +149,7 @@ def _renew(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
         return _fenced(f"the token listed for shard {shard} was never issued: join as a new instance")
     after = _reconcile(record, beat, member, context, standing)
     row = _row(beat, member.instance, context)
-    return Accepted(after, member.instance, row, _waiting(after, standing), force_row=member.legacy)
-
-
-def _waiting(record: GroupRecord, standing: Standing) -> Standing:
-    quarantined = record.quarantine is not None and standing is Standing.PRESENT
-    return Standing.WAITING if quarantined else standing
+    return Accepted(after, member.instance, row, standing, force_row=member.legacy)
 
 
 def _reconcile(
@@ -194,7 +196,7 @@ def stamp(before: GroupRecord, after: GroupRecord, context: Context) -> GroupRec
 
 def decide_tick(record: GroupRecord, rows: Rows, context: Context, sight: GroupSight) -> TickOutcome:
     """Decide what time alone has done to a group, as this coordinator has itself seen it pass."""
-    silent = membership.silent_instances(record, sight, context.now)
+    silent = membership.silent_instances(record, sight)
     after = record
     for instance in silent:
         after = membership.expire(after, instance, context.wall)

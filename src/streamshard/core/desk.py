@@ -24,7 +24,7 @@ from streamshard.core.ids import (
     Token,
     Version,
 )
-from streamshard.core.outcome import Context
+from streamshard.core.outcome import Context, LostWrites
 from streamshard.core.ports import (
     Clock,
     Entropy,
@@ -51,8 +51,8 @@ class KnownGroup:
     record: GroupRecord
     rows: dict[InstanceId, Row]
     sight: GroupSight
-    lost: str | None = None
-    """Why this load proves that the store forgot something, until a new lineage has started."""
+    lost: LostWrites | None = None
+    """The proof that the store forgot something, until a new lineage has started."""
 
 
 @attrs.frozen
@@ -126,17 +126,20 @@ class Desk:
         if known is None or known.sight.source != snapshot.source:
             known = self._first_load(snapshot, record, now)
         elif seen is not None and correction.regressed(record, seen):
-            known.lost = "the record is not a successor of one that was read before"
+            known.lost = LostWrites("the record is not a successor of one that was read before", seen.lineage)
         elif not correction.regressed(known.record, record.version) and record.version != known.record.version:
             return known  # overtaken on its way here by a newer commit or read
         known.record, known.rows = record, dict(snapshot.rows)
+        timing = self.settings.timing
+        if now - known.sight.seen_at > timing.tick_ms + timing.heartbeat_ms // 2:
+            known.sight.restart(now)  # nobody watched in between: the record was corrupt, or its stream
         known.sight.observe(record, known.rows, now)
         return known
 
     def _first_load(self, snapshot: GroupSnapshot, record: GroupRecord, now: Instant) -> KnownGroup:
         known = KnownGroup(record, dict(snapshot.rows), GroupSight.first(snapshot.source, record, now))
         if record.store != snapshot.source.identity:
-            known.lost = "the metadata store is another one than the record was last proven against"
+            known.lost = LostWrites("the metadata store is another one than the record was last proven against")
         self.groups[record.key] = known
         return known
 
@@ -173,9 +176,9 @@ class Desk:
             return
         marks = await self._marks(known)
         if marks is None:
-            known.lost = known.lost or "Redis could not be asked whether the record is the newest"
+            known.lost = known.lost or LostWrites("Redis could not be asked whether the record is the newest")
         elif known.lost is None and correction.above_last(known.record, marks):
-            known.lost = "a shard's fence is above the last token on record"
+            known.lost = LostWrites("a shard's fence is above the last token on record")
         if known.lost is not None:
             await self.start_lineage(known, stream, marks or {}, known.lost)
         known.sight.proven = True
@@ -189,12 +192,24 @@ class Desk:
             return None
         return {fence.shard: fence.tokens.get(key.group, Token(0)) for fence in fences}
 
+    async def begin_anew(
+        self, known: KnownGroup, stream: StreamRecord, seen: Mapping[ShardIndex, Token], proof: LostWrites
+    ) -> None:
+        """Start a new lineage as the fences now stand; not if the record, and so the proof, is another by then.
+
+        ``seen`` are marks that are known already, should Redis not answer.
+        """
+        before = known.record
+        marks = {**seen, **(await self._marks(known) or {})}
+        if known.record is before:
+            await self.start_lineage(known, stream, marks, proof)
+
     async def start_lineage(
-        self, known: KnownGroup, stream: StreamRecord, marks: Mapping[ShardIndex, Token], reason: str
+        self, known: KnownGroup, stream: StreamRecord, marks: Mapping[ShardIndex, Token], proof: LostWrites
     ) -> None:
         """Commit a new lineage; raises `RevisionConflict` if somebody else was first."""
         context = self.context(stream, known.sight.source)
-        record = correction.start_lineage(known.record, marks, reason, context)
+        record = correction.start_lineage(known.record, marks, proof, context)
         await self.commit_group(known, GroupCommit(record, context.nonce))
         known.lost = None
         known.sight.proven = True
@@ -226,16 +241,18 @@ class Desk:
 
     def _committed(self, known: KnownGroup, record: GroupRecord, row: RowWrite | None) -> None:
         now = self.clock.boot()
-        newer = record.version.revision > known.record.version.revision or record.lineage != known.record.lineage
+        newer = record.version != known.record.version and not correction.regressed(record, known.record.version)
         if row is not None:
             known.rows[row.row.instance] = row.row
         if newer:
             known.record = record
-            known.sight.observe(record, known.rows, now)
+            known.sight.follow(record, known.rows, now)
         if row is not None:
             known.sight.renewed(row.row.instance, row.row.mark, now)
 
     def lease_of(self, known: KnownGroup, instance: InstanceId) -> Millis:
         """The lease length of the instance's row: what a repeated answer must carry."""
         row = known.rows.get(instance)
-        return row.lease_ms if row is not None else self.settings.timing.lease_ms
+        if row is not None:
+            return row.lease_ms
+        return known.record.longest_leases.get(instance, self.settings.timing.lease_ms)  # the row was lost just now

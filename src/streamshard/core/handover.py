@@ -18,9 +18,9 @@ from streamshard.core.stream import Layout
 from streamshard.core.timing import expiry_wait_ms
 
 
-def listed_hold(beat: Heartbeat, shard: ShardIndex, token: Token) -> Hold | None:
-    """The beat's hold of a shard under exactly this token; a lower one counts as not listed."""
-    return next((h for h in beat.holds if h.shard == shard and h.token == token), None)
+def listed(beat: Heartbeat) -> Mapping[GrantKey, Hold]:
+    """The beat's holds by shard and token: one under another token than the record's counts as not listed."""
+    return {(h.shard, h.token): h for h in beat.holds}
 
 
 def usurped(record: GroupRecord, beat: Heartbeat) -> ShardIndex | None:
@@ -35,8 +35,9 @@ def usurped(record: GroupRecord, beat: Heartbeat) -> ShardIndex | None:
 def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId, member: Member | None) -> GroupRecord:
     """Release what the holder no longer lists, and note what it lists and drains. A join releases nothing."""
     changed: dict[ShardIndex, Holding | None] = {}
+    told = listed(beat)
     for shard, holding in record.held_by(instance).items():
-        hold = listed_hold(beat, shard, holding.token)
+        hold = told.get((shard, holding.token))
         if hold is not None:
             draining = holding.draining or hold.draining or beat.intent is Intent.LEAVE
             if not holding.listed or draining != holding.draining:
@@ -136,8 +137,9 @@ def assigned(record: GroupRecord, member: Member) -> dict[ShardIndex, Holding]:
 
 def unraised(record: GroupRecord, beat: Heartbeat, member: Member, sight: GroupSight) -> dict[ShardIndex, Holding]:
     """Grants to answer whose fence is not known to be raised; one the holder lists was published before."""
+    told = listed(beat)
     return {
         shard: h
         for shard, h in assigned(record, member).items()
-        if (shard, h.token) not in sight.raised and listed_hold(beat, shard, h.token) is None
+        if (shard, h.token) not in sight.raised and (shard, h.token) not in told
     }

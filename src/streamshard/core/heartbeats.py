@@ -2,7 +2,7 @@
 
 import attrs
 
-from streamshard.core import answers, handover
+from streamshard.core import answers, correction, handover
 from streamshard.core.answers import Served
 from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide, identified
@@ -67,7 +67,7 @@ class Heartbeats:
     async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
         """One decision; None if it has to be taken again on a fresh load."""
         desk = self._desk
-        if fresh:
+        if fresh or key not in desk.groups:
             await desk.load_stream(key.prefix)
         stream = await desk.stream_of(key)
         known = None if fresh else desk.groups.get(key)
@@ -88,14 +88,15 @@ class Heartbeats:
             case Refusal():
                 return answers.refuse(known.record, beat, context.timing, decision)
             case LostWrites():
-                await desk.start_lineage(known, stream, {}, decision.reason)
+                await desk.begin_anew(known, stream, {}, decision)
                 return None
 
     async def _accept(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
     ) -> HeartbeatReply:
         row = None if decision.row is None else RowWrite(known.record.key.group, decision.row, decision.force_row)
-        await self._desk.commit_group(known, GroupCommit(decision.record, context.nonce, row))
+        change = GroupCommit(decision.record, context.nonce, row, decision.same_rows)
+        await self._desk.commit_group(known, change)
         self._note_vanished(known.record.key, beat)
         if decision.refusal is not None:
             return answers.refuse(known.record, beat, context.timing, decision.refusal)
@@ -113,8 +114,7 @@ class Heartbeats:
         if beat.instance is None or beat.seq != known.rows[beat.instance].seq:
             return self._serve(known, stream, beat, Standing.PRESENT, renewed=False)
         known = await self._raise_fences(known, stream, beat)
-        standing = Standing.WAITING if known.record.quarantine is not None else Standing.PRESENT
-        return self._serve(known, stream, beat, standing)
+        return self._serve(known, stream, beat, Standing.PRESENT)
 
     def _serve(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, standing: Standing, *, renewed: bool = True
@@ -157,6 +157,6 @@ class Heartbeats:
                     self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
                 case RaiseVerdict.SUPERSEDED:
                     pass  # a later layout is on record: the next tick adopts it
-        if above:
-            await self._desk.start_lineage(known, stream, above, "a fence is above the last token on record")
+        if correction.above_last(known.record, above):  # and not merely overtaken by a later grant of ours
+            await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the last token on record"))
         return True

@@ -6,7 +6,7 @@ import attrs
 
 from streamshard.core.commands import Heartbeat
 from streamshard.core.group import TERMINAL, GroupRecord, Member, MemberState, Row
-from streamshard.core.ids import Epoch, InstanceId, Instant, MemberId, Millis, WallMillis
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Millis, WallMillis
 from streamshard.core.outcome import Context, Refusal
 from streamshard.core.replies import RetryReason, Status
 from streamshard.core.sight import GroupSight
@@ -19,13 +19,13 @@ REMEMBERED_DEPARTED = 256
 """How many gone instances are remembered, so that a late duplicate of a join admits nobody."""
 
 
-def name_holder(record: GroupRecord, beat: Heartbeat, context: Context, sight: GroupSight) -> Refusal | None:
+def name_holder(record: GroupRecord, beat: Heartbeat, heartbeat: Millis, sight: GroupSight) -> Refusal | None:
     """Refuse a newcomer while another instance under the same live name was heard of within two heartbeats."""
     member = record.members.get(beat.member)
     if member is None or not member.live or member.instance == beat.instance:
         return None
-    silent = sight.silent_ms(member.instance, context.now)
-    if silent > 2 * context.timing.heartbeat_ms:
+    silent = sight.silent_ms(member.instance)
+    if silent > 2 * heartbeat:
         return None
     message = (
         f"member '{member.id}' is held by instance {member.instance}, heard of {silent} ms ago: "
@@ -118,12 +118,12 @@ def claim_settled(record: GroupRecord, member: MemberId) -> GroupRecord:
     return record if not said.ignored_claims else _put(record, attrs.evolve(said, ignored_claims=0))
 
 
-def silent_instances(record: GroupRecord, sight: GroupSight, now: Instant) -> tuple[InstanceId, ...]:
+def silent_instances(record: GroupRecord, sight: GroupSight) -> tuple[InstanceId, ...]:
     """Instances whose row this coordinator has itself seen unchanged for their L_s."""
     return tuple(
         instance
         for instance, longest in record.longest_leases.items()
-        if instance in sight.rows and sight.silent_ms(instance, now) >= expiry_wait_ms(longest)
+        if instance in sight.rows and sight.silent_ms(instance) >= expiry_wait_ms(longest)
     )
 
 

@@ -52,21 +52,23 @@ class LostWrites:
     """Proof that the store forgot a commit: a new lineage has to start before anything else is decided."""
 
     reason: str
+    lineage: Lineage | None = None
+    """The lineage it is known from; remembered as a past one, so that its views prove nothing new."""
 
 
 class Standing(enum.Enum):
     """How far a member has caught up with the lineage; decides what its answer lets it do."""
 
-    PRESENT = "PRESENT"  # start, drain, go on
+    PRESENT = "PRESENT"  # start, drain, go on; start nothing while the group is in quarantine
     CATCHING_UP = "CATCHING_UP"  # keep what is both held and assigned, until it holds the present view
-    WAITING = "WAITING"  # as before, until quarantine is over
 
 
 @attrs.frozen
 class Accepted:
     """Commit this record if it is another object, and the row if there is one; then answer.
 
-    With a ``refusal``, that is the answer, once the record is committed.
+    With ``same_rows``, only if these rows have not changed since. With a ``refusal``, that is the answer,
+    once the record is committed.
     """
 
     record: GroupRecord
@@ -75,6 +77,7 @@ class Accepted:
     standing: Standing = Standing.PRESENT
     force_row: bool = False
     refusal: Refusal | None = None
+    same_rows: Mapping[InstanceId, Nonce | None] = attrs.field(factory=dict)
 
 
 @attrs.frozen

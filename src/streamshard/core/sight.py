@@ -30,6 +30,8 @@ class GroupSight:
     source: StoreSource
     version: Version
     lineage_since: Instant
+    seen_at: Instant
+    """When the rows were last read: silence is counted up to here, never up to a later now."""
     rows: dict[InstanceId, Sighting] = attrs.field(factory=dict)
     to_drain: dict[GrantKey, Instant] = attrs.field(factory=dict)
     """Holdings that have to be given up, since this coordinator first saw that."""
@@ -43,7 +45,7 @@ class GroupSight:
     @classmethod
     def first(cls, source: StoreSource, record: GroupRecord, now: Instant) -> "GroupSight":
         """The sight of a first load."""
-        return cls(source=source, version=record.version, lineage_since=now)
+        return cls(source=source, version=record.version, lineage_since=now, seen_at=now)
 
     @property
     def lineage(self) -> Lineage:
@@ -52,6 +54,11 @@ class GroupSight:
 
     def observe(self, record: GroupRecord, rows: Mapping[InstanceId, Row], now: Instant) -> None:
         """Take in a fresh load: timers of whatever changed start now, what is gone is forgotten."""
+        self.follow(record, rows, now)
+        self.seen_at = now
+
+    def follow(self, record: GroupRecord, rows: Mapping[InstanceId, Row], now: Instant) -> None:
+        """Take in a record that this coordinator committed itself; nobody's row was read for it."""
         if record.lineage != self.lineage:
             self.restart(now)
         self.version = record.version
@@ -79,10 +86,10 @@ class GroupSight:
         self.to_drain = dict.fromkeys(self.to_drain, now)
         self.lapsed = dict.fromkeys(self.lapsed, now)
 
-    def silent_ms(self, instance: InstanceId, now: Instant) -> Millis:
+    def silent_ms(self, instance: InstanceId) -> Millis:
         """How long this coordinator has seen the instance's row unchanged; 0 for one never seen."""
         seen = self.rows.get(instance)
-        return Millis(now - seen.since) if seen else Millis(0)
+        return Millis(max(0, self.seen_at - seen.since)) if seen else Millis(0)
 
 
 def _since(known: Mapping[GrantKey, Instant], present: set[GrantKey], now: Instant) -> dict[GrantKey, Instant]:
