@@ -19,7 +19,11 @@ def served() -> Iterator[Served]:
 
 
 def ask(served: Served, path: bytes, body: bytes, method: bytes = b"POST") -> tuple[int, dict[str, object]]:
-    head = b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (method, path, len(body))
+    head = b"%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (
+        method,
+        path,
+        len(body),
+    )
     with socket.create_connection(("127.0.0.1", int(served.port)), timeout=20) as link:
         link.sendall(head + body)
         answer = http.client.HTTPResponse(link)
@@ -76,3 +80,25 @@ def test_unknown_fields_break_nothing(served: Served) -> None:
     status, answer = ask(served, b"/coord/v1/streams/tolerant", body)
 
     assert (status, answer["streamPrefix"], answer["shardCount"]) == (201, "tolerant", 1)
+
+
+@pytest.mark.parametrize("host", [b"attacker.example", b"attacker.example:80", b"10.0.0.1", b"", b"localhost.evil"])
+def test_a_name_that_a_page_had_resolved_to_this_machine_is_refused(served: Served, host: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", int(served.port)), timeout=20) as link:
+        link.sendall(b"GET /livez HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host)
+        answer = http.client.HTTPResponse(link)
+        answer.begin()
+        body = json.loads(answer.read())
+
+    assert (answer.status, body["status"], body["errorCode"]) == (403, "FORBIDDEN", "FORBIDDEN")
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"localhost:8080", b"127.0.0.1:1", b"[::1]", b"[::1]:8080"])
+def test_this_machine_may_be_called_by_its_own_names(served: Served, host: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", int(served.port)), timeout=20) as link:
+        link.sendall(b"GET /livez HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host)
+        answer = http.client.HTTPResponse(link)
+        answer.begin()
+        answer.read()
+
+    assert answer.status == 200

@@ -7,11 +7,13 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.integration.cli.processes import IN_MEMORY, serving, streamshard
+from tests.servers import command
 
 
 def test_it_serves_on_a_database_and_stops_cleanly_when_told(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_a_password_is_not_logged() -> None:
 
 def test_a_request_under_way_is_finished_before_it_stops() -> None:
     with serving(*IN_MEMORY) as served, socket.create_connection(("127.0.0.1", int(served.port)), timeout=20) as link:
-        link.sendall(b"POST /coord/v1/streams/p HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+        link.sendall(b"POST /coord/v1/streams/p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
         time.sleep(0.3)
         served.process.send_signal(signal.SIGTERM)
         late = threading.Timer(0.5, link.sendall, (b"}",))
@@ -104,3 +106,23 @@ def test_a_request_under_way_is_finished_before_it_stops() -> None:
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"requestedBy: is missing" in answer
     assert code == 0
+
+
+def test_a_restart_on_the_same_database_goes_on_with_the_same_shards(tmp_path: Path, redis_url: str) -> None:
+    arguments = ("--store", f"sqlite:///{tmp_path}/meta.db", "--redis", redis_url)
+    with serving(*arguments) as served:
+        made = streamshard("streams", "create", "orders", "--shards", "2", environment={"STREAMSHARD_URL": served.url})
+        served.process.kill()
+    with serving(*arguments) as served:
+        shown = streamshard("streams", "describe", "orders", environment={"STREAMSHARD_URL": served.url})
+        health = httpx.get(served.url + "/coord/v1/monitoring/health", trust_env=False).json()
+
+    port = urlsplit(redis_url).port
+    assert port is not None
+    assert (made.returncode, made.stderr, made.stdout) == (0, "", "created orders with 2 shards\n")
+    assert [line.split()[:3] for line in shown.stdout.splitlines()[-2:]] == [
+        ["0", "orders:0", "OPEN"],
+        ["1", "orders:1", "OPEN"],
+    ]
+    assert (health["store"], health["redis"]) == ("UP", "UP")
+    assert [command(port, "EXISTS", f"orders:{shard}") for shard in range(3)] == [":1", ":1", ":0"]

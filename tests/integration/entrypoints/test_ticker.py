@@ -7,9 +7,12 @@ from functools import partial
 
 import pytest
 
-from streamshard.core.ids import Millis
+from streamshard.core.admin import Author, CreateStream, GroupSpec
+from streamshard.core.ids import GroupName, Millis, StreamPrefix
 from streamshard.entrypoints.http.traffic import Traffic
-from streamshard.entrypoints.ticker import Ticker, ticking
+from streamshard.entrypoints.settings import ServeSettings
+from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
+from streamshard.entrypoints.wiring import service
 from streamshard.testing.clock import ManualClock
 
 PERIOD = Millis(1_000)
@@ -162,3 +165,21 @@ def test_a_request_that_hangs_does_not_hold_the_tick_up_for_ever() -> None:
         traffic.leave(ticket)
 
     asyncio.run(scenario())
+
+
+def test_every_change_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with service(ServeSettings(store="memory:", redis="memory:")) as built:
+            await built.coordinator.create_stream(
+                CreateStream(StreamPrefix("orders"), Author("ops"), 2, (GroupSpec(GroupName("billing")),))
+            )
+            await Chronicling(built.coordinator).tick()
+            await Chronicling(built.coordinator).tick()
+
+    with caplog.at_level(logging.INFO, "streamshard.entrypoints.ticker"):
+        asyncio.run(scenario())
+    assert [r.getMessage() for r in caplog.records] == [
+        "stream-creating orders: 2 shards",
+        "group-created orders/billing: 2 shards",
+        "stream-active orders: 2 shards",
+    ]

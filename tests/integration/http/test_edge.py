@@ -176,6 +176,22 @@ def test_a_body_that_is_too_long_is_refused_and_not_read_for_ever(path: str) -> 
     asyncio.run(scenario())
 
 
+def test_the_page_of_another_site_changes_nothing() -> None:
+    async def scenario() -> None:
+        async with running() as service:
+            foreign = [
+                await service.http.post(STREAM, content=CREATE, headers={"Origin": origin})
+                for origin in ("http://attacker.example", "null", "http://test.attacker.example", "")
+            ]
+            stored = await service.store.prefixes()
+            own = await service.http.post(STREAM, content=CREATE, headers={"Origin": "http://test"})
+
+        assert {(a.status_code, a.json()["errorCode"]) for a in foreign} == {(403, "FORBIDDEN")}
+        assert (stored, own.status_code) == ((), 201)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("id", ["a", "A-1.b_c:9", "x" * 64])
 def test_a_safe_request_id_is_echoed(id: str) -> None:
     async def scenario() -> None:

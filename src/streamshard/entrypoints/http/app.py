@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http.admin import Admin
+from streamshard.entrypoints.http.browsers import refuse_other_sites
 from streamshard.entrypoints.http.exchange import (
     ClientGone,
     Headers,
@@ -41,6 +42,7 @@ ROOT = "/coord/v1"
 
 Handler = Callable[[Request], Awaitable[Reply]]
 Methods = Mapping[str, Handler]
+Guard = Callable[[Scope], None]
 Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
 
 _SHOWN_OF_A_PATH = 200
@@ -49,15 +51,20 @@ _HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", _HEARTBEAT))
 
 
 def create_app(
-    coordinator: Coordinator, *, traffic: Traffic | None = None, lifespan: Lifespan | None = None
+    coordinator: Coordinator,
+    *,
+    traffic: Traffic | None = None,
+    guard: Guard = refuse_other_sites,
+    lifespan: Lifespan | None = None,
 ) -> ASGIApp:
     """The coordinator as an ASGI application.
 
-    ``traffic`` is shared with a `Ticker`, so that ticks let requests pass; ``lifespan`` runs around
-    the application where it is the outermost one (a mounted application's host runs its own).
+    ``traffic`` is shared with a `Ticker`, so that ticks let requests pass; ``guard`` raises for requests
+    that are not even looked at; ``lifespan`` runs around the application where it is the outermost one
+    (a mounted application's host runs its own).
     """
     traffic = traffic or Traffic()
-    return _App(resources(coordinator, traffic), traffic, lifespan)
+    return _App(resources(coordinator, traffic), traffic, guard, lifespan)
 
 
 def resources(coordinator: Coordinator, traffic: Traffic) -> Mapping[str, Methods]:
@@ -128,12 +135,13 @@ class _Resource:
 class _App:
     """The outermost layer: request ids, errors, and who is still being answered."""
 
-    def __init__(self, table: Mapping[str, Methods], traffic: Traffic, lifespan: Lifespan | None) -> None:
+    def __init__(self, table: Mapping[str, Methods], traffic: Traffic, guard: Guard, lifespan: Lifespan | None) -> None:
         made = {path: _Resource(methods) for path, methods in table.items()}
         routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
         self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
         self._heartbeat = made[_HEARTBEAT]
         self._traffic = traffic
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -160,6 +168,7 @@ class _App:
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._traffic.closed and scope["path"] != "/livez":
             raise Terminating("this coordinator is shutting down: ask another one, or this one again in a moment")
+        self._guard(scope)
         path = raw_path(scope).decode("latin-1")
         local = path.removeprefix(scope.get("root_path", ""))
         found = _HEARTBEAT_PATH.fullmatch(local) if scope["method"] == "POST" else None

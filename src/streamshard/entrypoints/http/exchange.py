@@ -1,5 +1,6 @@
 """One request and its answer: paths, bodies and headers, each read with a limit."""
 
+import functools
 import hashlib
 import re
 import secrets
@@ -105,6 +106,19 @@ def percent_decoded(segment: str, field: str) -> str:
         raise InvalidRequest(f"{field}: is not UTF-8: percent-encode its UTF-8 bytes") from None
 
 
+# The same members come again and again, and a name is looked at character by character.
+@functools.lru_cache(maxsize=4096)
+def _group_key(prefix: str, group: str) -> GroupKey:
+    return GroupKey(
+        check_prefix(percent_decoded(prefix, "streamPrefix")), check_group(percent_decoded(group, "consumerGroup"))
+    )
+
+
+@functools.lru_cache(maxsize=16_384)
+def _member_id(member: str) -> MemberId:
+    return check_member(percent_decoded(member, "memberId"))
+
+
 @attrs.frozen
 class Request:
     """What a handler gets to see."""
@@ -121,12 +135,12 @@ class Request:
     @property
     def key(self) -> GroupKey:
         """The group that the path names."""
-        return GroupKey(self.prefix, check_group(percent_decoded(self.params["group"], "consumerGroup")))
+        return _group_key(self.params["prefix"], self.params["group"])
 
     @property
     def member(self) -> MemberId:
         """The member that the path names."""
-        return check_member(percent_decoded(self.params["member"], "memberId"))
+        return _member_id(self.params["member"])
 
     @property
     def resharding(self) -> ReshardingId:

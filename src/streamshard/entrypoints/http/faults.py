@@ -11,6 +11,12 @@ class PathNotFound(NotFound):
     """No resource has that path."""
 
 
+class Forbidden(StreamshardError):
+    """The caller may not do this."""
+
+    code = "FORBIDDEN"
+
+
 class MethodNotAllowed(StreamshardError):
     """The resource exists, but not for this method."""
 
@@ -29,6 +35,7 @@ class PayloadTooLarge(StreamshardError):
 
 HTTP_STATUS: Mapping[type[StreamshardError], int] = {
     InvalidRequest: 400,
+    Forbidden: 403,
     NotFound: 404,
     MethodNotAllowed: 405,
     Conflict: 409,
@@ -40,6 +47,7 @@ HTTP_STATUS: Mapping[type[StreamshardError], int] = {
 
 STATUS_NAMES: Mapping[int, str] = {
     400: "BAD_REQUEST",
+    403: "FORBIDDEN",
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
     409: "CONFLICT",

@@ -12,8 +12,10 @@ from collections.abc import Generator
 from types import FrameType
 
 import uvicorn
+from starlette.types import Scope
 
 from streamshard.entrypoints.http.app import create_app
+from streamshard.entrypoints.http.browsers import refuse_other_names, refuse_other_sites
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings, without_password
 from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
@@ -37,7 +39,7 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
     traffic = Traffic()
     async with service(settings) as built:
         ticker = Ticker(Chronicling(built.coordinator), built.clock, settings.timing.tick_ms, traffic.let_pass)
-        server = _Server(create_app(built.coordinator, traffic=traffic), traffic)
+        server = _Server(create_app(built.coordinator, traffic=traffic, guard=_own_callers), traffic)
         async with ticking(ticker):
             logger.info(
                 "coordinator %s listens on %s (store %s, redis %s)",
@@ -48,6 +50,11 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
             )
             await server.serve(sockets=[listener])
     logger.info("coordinator stopped")
+
+
+def _own_callers(scope: Scope) -> None:
+    refuse_other_names(scope)
+    refuse_other_sites(scope)
 
 
 class _Server(uvicorn.Server):

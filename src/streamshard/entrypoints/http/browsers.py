@@ -1,0 +1,35 @@
+"""What keeps the pages of other sites from reaching a coordinator through the browser of someone who may.
+
+Without accounts, being able to connect is all the permission there is, and a browser on the same machine
+can connect. A page may send some requests anywhere (hence `Origin`), and may have its own name resolved
+to this machine (hence `Host`).
+"""
+
+import ipaddress
+
+from starlette.types import Scope
+
+from streamshard.entrypoints.http.exchange import header
+from streamshard.entrypoints.http.faults import Forbidden
+
+
+def refuse_other_sites(scope: Scope) -> None:
+    """Raise `Forbidden` for a request that a page of another site made."""
+    origin = header(scope, b"origin")
+    if origin is not None and origin.rpartition(b"/")[2] != header(scope, b"host"):
+        raise Forbidden("this request comes from the page of another site: send it without an Origin header")
+
+
+def refuse_other_names(scope: Scope) -> None:
+    """Raise `Forbidden` unless the host is called by a loopback address or ``localhost``."""
+    host = (header(scope, b"host") or b"").decode("latin-1")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if name != "localhost" and not _is_loopback(name.strip("[]")):
+        raise Forbidden("the Host header names another machine: use http://127.0.0.1:PORT or http://localhost:PORT")
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return False
