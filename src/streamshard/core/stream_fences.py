@@ -6,27 +6,35 @@ import attrs
 
 from streamshard.core.admin import CreateGroup, CreateStream, Scale
 from streamshard.core.ids import Generation, LayoutVersion, ShardIndex
+from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.stream import FenceMark, Shard, ShardPhase, StreamRecord, StreamTombstone
 from streamshard.core.stream_events import FencesSeen, StreamCommand, StreamContext, StreamOutcome
 from streamshard.core.stream_shape import is_undone, restoring, with_shards
 
 
 def fences_wanted(
-    record: StreamRecord | StreamTombstone | None, command: StreamCommand, default_shard_count: int
+    record: StreamRecord | StreamTombstone | None,
+    command: StreamCommand,
+    default_shard_count: int,
+    max_shard_count: int = MAX_SHARDS,
 ) -> tuple[ShardIndex, ...]:
-    """The shards whose fences a command's context must carry, read after the record was."""
+    """The shards whose fences a command's context must carry, read after the record was.
+
+    None for a count that is refused anyway.
+    """
+    wanted = _wanted(record, command, default_shard_count)
+    return tuple(ShardIndex(index) for index in wanted) if wanted.stop <= max_shard_count else ()
+
+
+def _wanted(record: StreamRecord | StreamTombstone | None, command: StreamCommand, default_shard_count: int) -> range:
     match command:
         case CreateStream():
-            return _indexes(range(command.shard_count))
+            return range(command.shard_count)
         case CreateGroup() if not isinstance(record, StreamRecord):
-            return _indexes(range(command.shard_count or default_shard_count))
+            return range(command.shard_count or default_shard_count)
         case Scale() if isinstance(record, StreamRecord):
-            return _indexes(range(record.routed_count, command.target))
-    return ()
-
-
-def _indexes(indexes: Iterable[int]) -> tuple[ShardIndex, ...]:
-    return tuple(ShardIndex(index) for index in indexes)
+            return range(record.routed_count, command.target)
+    return range(0)
 
 
 def by_shard(marks: Iterable[FenceMark]) -> Mapping[ShardIndex, FenceMark]:

@@ -6,8 +6,8 @@ import pytest
 
 from streamshard.core.admin import Scale
 from streamshard.core.effects import GuardResult, Provision, RaiseLayout
-from streamshard.core.ids import GroupName, LayoutVersion
-from streamshard.core.resharding import ARROWS, IN_STARTS, OUT_STARTS, Event
+from streamshard.core.ids import GroupName, LayoutVersion, WallMillis
+from streamshard.core.resharding import ARROWS, IN_STARTS, OUT_STARTS, Event, advance
 from streamshard.core.stream import ENDED, HISTORY_SIZE, ReshardingState
 from streamshard.core.stream_events import LayoutRaised, Sealed
 from streamshard.errors import (
@@ -48,6 +48,15 @@ def test_every_state_leads_from_a_start_to_an_end() -> None:
 
 def test_every_event_leads_somewhere() -> None:
     assert {event for _, event in ARROWS} == set(Event)
+
+
+def test_an_event_without_an_arrow_changes_nothing() -> None:
+    shop, _ = opened(1)
+    idle = shop.record
+    shop.do(scale(2))
+
+    assert advance(idle, Event.MADE, WallMillis(1)) is idle
+    assert advance(shop.record, Event.RESTORED, WallMillis(1)) is shop.record
 
 
 # Out

@@ -32,6 +32,7 @@ def mark(index: int, generation: int | None, *, sealed: bool = False, layout: in
         (create(3), (0, 1, 2)),
         (add_group("billing", 1), (0,)),
         (add_group("billing"), (0, 1)),
+        (create(10**9), ()),
         (scale(2), ()),
         (Undo(ORDERS), ()),
     ],
