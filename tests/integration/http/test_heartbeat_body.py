@@ -33,32 +33,32 @@ def raw(base: dict[str, Any], **fields: Any) -> bytes:
     return json.dumps({**base, **fields}).encode()
 
 
+PROGRESS = {
+    "shard": {"shardIndex": 5},
+    "streamKey": "orders:5",
+    "lastDeliveredId": "7-1",
+    "lastAckedId": None,
+    "ackFloor": "6-0",
+    "pendingCount": 3,
+    "updatedAt": "2026-01-01T00:00:00Z",
+    "inFlight": 2,
+    "readState": "READING",
+}
+EVERYTHING: dict[str, Any] = {
+    **FULL,
+    "ownedShards": [{"shardIndex": 5}, {"shardIndex": 1}, {"shardIndex": 5}],
+    "revokingShards": [{"shard": {"shardIndex": 2}, "state": "DRAINING", "inFlight": 1, "ackedAt": None}],
+    "holds": [{"shardIndex": 5, "token": 11}, {"shardIndex": 2, "token": 8, "draining": True}],
+    "shardProgress": [PROGRESS],
+    "view": "opaque",
+    "advertisedUrl": "http://10.0.0.1",
+    "clientVersion": "1.0",
+    "later": {"field": 1},
+}
+
+
 def test_every_field_reaches_the_command() -> None:
-    body = decode_heartbeat(
-        raw(
-            FULL,
-            ownedShards=[{"shardIndex": 5}, {"shardIndex": 1}, {"shardIndex": 5}],
-            revokingShards=[{"shard": {"shardIndex": 2}, "state": "DRAINING", "inFlight": 1, "ackedAt": None}],
-            holds=[{"shardIndex": 5, "token": 11}, {"shardIndex": 2, "token": 8, "draining": True}],
-            shardProgress=[
-                {
-                    "shard": {"shardIndex": 5},
-                    "streamKey": "orders:5",
-                    "lastDeliveredId": "7-1",
-                    "lastAckedId": None,
-                    "ackFloor": "6-0",
-                    "pendingCount": 3,
-                    "updatedAt": "2026-01-01T00:00:00Z",
-                    "inFlight": 2,
-                    "readState": "READING",
-                }
-            ],
-            view="opaque",
-            advertisedUrl="http://10.0.0.1",
-            clientVersion="1.0",
-            later={"field": 1},
-        )
-    )
+    body = decode_heartbeat(raw(EVERYTHING))
 
     assert body.refusal(WEB) is None
     assert body.heartbeat(WEB) == Heartbeat(

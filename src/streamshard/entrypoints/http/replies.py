@@ -94,7 +94,7 @@ def stream_summary(record: StreamRecord) -> Json:
     return {
         "streamPrefix": record.prefix,
         "shardCount": record.routed_count,
-        "metadataVersion": record.layout_version,
+        "metadataVersion": record.version.revision,
     }
 
 
@@ -128,7 +128,7 @@ def routing_tag(routing: Routing) -> str:
     return f'"{routing.lineage}-{routing.layout_version}"'
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=32)  # one of 16,384 shards is a megabyte
 def routing_body(routing: Routing) -> bytes:
     """The routing's JSON; kept, because every producer asks for the same one."""
     prefix = routing.key.prefix

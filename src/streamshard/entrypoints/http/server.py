@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 GRACE_SECONDS = 10
 """How long requests under way may take once the coordinator is told to stop."""
 
+KEEP_ALIVE_SECONDS = 75
+"""Longer than members and producers pause between requests, so that they need not connect anew."""
+
 
 def serve(settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT; raises what keeps it from starting."""
@@ -69,6 +72,7 @@ class _Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 ws="none",
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
         )

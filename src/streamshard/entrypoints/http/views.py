@@ -170,7 +170,7 @@ def _route_json(record: StreamRecord, key: bytes, views: Iterable[GroupView]) ->
     return {
         **(nowhere if shard is None else shard_place(record.prefix, shard)),
         "routingProtocol": record.routing_protocol,
-        "metadataVersion": record.layout_version,
+        "metadataVersion": record.version.revision,
         "owners": [
             {"consumerGroup": view.record.key.group, "memberId": view.record.holdings[shard].member}
             for view in views
