@@ -6,7 +6,7 @@ from typing import TypeVar
 import attrs
 
 from streamshard.core import chronicle
-from streamshard.core.admin import CreateGroup, DeleteGroup
+from streamshard.core.admin import CreateGroup, CreateStream, DeleteGroup
 from streamshard.core.desk import Desk
 from streamshard.core.effects import DropGroup, MendLag, Provision, RaiseLayout, Seal
 from streamshard.core.group import GroupRecord, GroupTombstone
@@ -101,12 +101,16 @@ class StreamWork:
         )
         if not isinstance(command, AdminCommand):
             return context
-        wanted_marks = fences_wanted(record, command, desk.settings.default_shard_count)
-        marks = await desk.streams.read_fences(_prefix(command), wanted_marks) if wanted_marks else ()
+        prefix, limit = _prefix(command), desk.settings.max_shard_count
+        wanted_marks = fences_wanted(record, command, desk.settings.default_shard_count, limit)
+        marks = await desk.streams.read_fences(prefix, wanted_marks) if wanted_marks else ()
+        creates = isinstance(command, CreateStream | CreateGroup) and bool(wanted_marks)
+        probes = await desk.streams.probe(prefix, wanted_marks) if creates else ()
         groups = await self._groups(record)
         return attrs.evolve(
             context,
             marks=marks,
+            probes=probes,
             live_members={g.key.group: sum(m.live for m in g.members.values()) for g in groups},
             quarantined=tuple(g.key.group for g in groups if g.quarantine is not None),
         )
