@@ -29,6 +29,10 @@ class SystemClock:
         """Milliseconds since some point at or after the start of the machine; never steps."""
         return Instant(self._boot_ns() // _NANOS)
 
+    def boot_ns(self) -> int:
+        """`boot` in nanoseconds, to put events of several processes of one host in order."""
+        return self._boot_ns()
+
     def wall(self) -> WallMillis:
         """Unix time in milliseconds; may step."""
         return WallMillis(time.time_ns() // _NANOS)

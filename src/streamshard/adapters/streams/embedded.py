@@ -173,13 +173,14 @@ def _spawn(binary: Path, port: int, folder: Path) -> subprocess.Popen[bytes]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=die_with_parent(),
             )
         except OSError as error:
             raise ConfigurationError(f"{binary} can't be run: {error}") from error
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
+    """A ``preexec_fn`` by which a child ends with the thread that starts it; None where the system can't do that."""
     if not sys.platform.startswith("linux"):
         return None
     # Looked up before the fork: between fork and exec nothing may be imported or allocated needlessly.
