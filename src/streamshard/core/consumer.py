@@ -75,6 +75,18 @@ class Ledger:
             if self.last_acked is None or id_order(record) > id_order(self.last_acked):
                 self.last_acked = record
 
+    def missed(self, claimed: Iterable[Record], start: RecordId, end: RecordId | None) -> None:
+        """Forget what a claimed page from ``start`` to before ``end`` should have held: it was settled unseen.
+
+        The answer to an acknowledgement may have been lost, or somebody else acknowledged.
+        """
+        page = {record.id for record in claimed}
+        low, high = id_order(start), None if end is None else id_order(end)
+        for record in tuple(self._unsettled):
+            within = low <= id_order(record) and (high is None or id_order(record) < high)
+            if within and record not in page:
+                del self._unsettled[record]
+
     def due(self, now: Instant) -> RecordId | None:
         """The lowest id that is to be handed over again."""
         ready = [r for r, entry in self._unsettled.items() if entry.due is not None and now >= entry.due]

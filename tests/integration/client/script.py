@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from streamshard import ScriptedCoordinator, StreamApp
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
@@ -92,3 +93,8 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+def app_over(world: MemoryStreams, *shards: int, lease_ms: int = 3_000) -> tuple[StreamApp, ScriptedCoordinator]:
+    api = ScriptedCoordinator([Granting(shards, lease_ms)], [routing(len(shards))])
+    return StreamApp(api, MemoryShardLog(world), drain_timeout=5), api

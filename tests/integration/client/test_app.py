@@ -1,34 +1,24 @@
-"""Whole apps over a scripted coordinator and shards in memory: what is handed over, when, and when not."""
+"""Whole apps over a scripted coordinator and shards in memory: what is handed over, and in which order."""
 
 import asyncio
 
-import pytest
-
-from streamshard import Batch, LeaseLost, Message, StreamApp
+from streamshard import Batch, Message, StreamApp
 from streamshard.adapters.client.scripted import ScriptedCoordinator
 from streamshard.adapters.streams.memory_log import MemoryShardLog
-from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.commands import Intent
 from streamshard.core.consumer import just_below
-from streamshard.core.ids import MemberId, ShardIndex, Token
-from streamshard.core.replies import Status
+from streamshard.core.ids import ShardIndex
 from streamshard.entrypoints.listening import Told
-from streamshard.errors import CoordinatorUnreachable
 from tests.integration.client.script import (
     ORDERS,
     Granting,
+    app_over,
     fill,
     memory_streams,
     nothing_pending,
-    reply,
     routing,
     until,
 )
-
-
-def app_over(world: MemoryStreams, *shards: int, lease_ms: int = 3_000) -> tuple[StreamApp, ScriptedCoordinator]:
-    api = ScriptedCoordinator([Granting(shards, lease_ms)], [routing(len(shards))])
-    return StreamApp(api, MemoryShardLog(world), drain_timeout=5), api
 
 
 def test_every_record_is_handed_over_in_order_and_acknowledged() -> None:
@@ -209,9 +199,18 @@ def test_shards_take_turns_when_workers_are_few() -> None:
         for shard in range(3):
             await fill(MemoryShardLog(world), shard, 30)
         app, _ = app_over(world, 0, 1, 2)
+        started: set[int] = set()
 
-        @app.listener("orders", group="billing", max_workers=1, page=5, ack="on_success")
+        @app.listener(
+            "orders",
+            group="billing",
+            max_workers=1,
+            page=5,
+            ack="on_success",
+            on_assigned=lambda member, shard, token: started.add(shard),
+        )
         async def handle(message: Message) -> None:
+            await until(lambda: len(started) == 3)
             seen.append(message.shard)
             await asyncio.sleep(0)
 
@@ -253,132 +252,6 @@ def test_a_revoked_shard_is_finished_before_it_is_released() -> None:
             await until(lambda: [hold.shard for hold in api.beats[-1].holds] == [0])
         assert told == [("+", 0), ("+", 1), ("-", 1), ("-", 0)]
         assert len(world.streams["orders:1"].groups[ORDERS.group].pending) == 1
-
-    asyncio.run(scenario())
-
-
-def test_after_a_successor_was_granted_nothing_can_be_acknowledged() -> None:
-    world = memory_streams(1)
-    lost: list[int] = []
-    refusals: list[str] = []
-
-    async def scenario() -> None:
-        await fill(MemoryShardLog(world), 0, 1)
-        app, _ = app_over(world, 0)
-
-        def on_lost(member: MemberId, shard: ShardIndex, token: Token) -> None:
-            lost.append(shard)
-
-        @app.listener("orders", group="billing", on_lost=on_lost)
-        async def handle(message: Message) -> None:
-            world.fences["orders:0"].tokens[ORDERS.group] = Token(99)
-            with pytest.raises(LeaseLost, match="FENCED"):
-                await message.ack()
-            refusals.append(message.id)
-
-        async with app:
-            await until(lambda: bool(lost) and bool(refusals))
-
-    asyncio.run(scenario())
-    assert not nothing_pending(world)
-
-
-def test_a_fenced_member_comes_back_as_a_new_instance() -> None:
-    world = memory_streams(1)
-    api = ScriptedCoordinator([Granting([0])], [routing(1)])
-    seen: list[str] = []
-
-    async def scenario() -> None:
-        app = StreamApp(api, MemoryShardLog(world))
-
-        @app.listener("orders", group="billing", ack="on_success")
-        async def handle(message: Message) -> None:
-            seen.append(message.id)
-
-        async with app:
-            await until(lambda: app.members[0].session.held != {})
-            first = api.beats[-1].instance
-            api.then(reply(Status.FENCED_MEMBER_EPOCH), Granting([0]))
-            await until(lambda: api.beats[-1].instance != first)
-            await fill(MemoryShardLog(world), 0, 1)
-            await until(lambda: len(seen) == 1)
-            farewell = [b for b in api.beats if b.instance == first][-1]
-            assert (farewell.intent, farewell.holds) == (Intent.LEAVE, ())
-
-    asyncio.run(scenario())
-
-
-def test_an_outage_of_the_coordinator_pauses_reading_and_moves_nothing() -> None:
-    world = memory_streams(1)
-    granting = Granting([0], lease_ms=600)
-    api = ScriptedCoordinator([granting], [routing(1)])
-    seen: list[str] = []
-    told: list[str] = []
-
-    async def scenario() -> None:
-        app = StreamApp(api, MemoryShardLog(world))
-
-        @app.listener("orders", group="billing", ack="on_success", on_lost=lambda m, s, t: told.append("lost"))
-        async def handle(message: Message) -> None:
-            seen.append(message.id)
-
-        async with app:
-            await until(lambda: app.members[0].session.held != {})
-            instance = api.beats[-1].instance
-            api.then(CoordinatorUnreachable("gone"))
-            await until(lambda: told == ["lost"])
-            await fill(MemoryShardLog(world), 0, 1)
-            await asyncio.sleep(0.1)
-            assert seen == []
-
-            api.then(granting)
-            await until(lambda: len(seen) == 1)
-            assert api.beats[-1].instance == instance
-            assert api.beats[-1].intent is Intent.STAY
-
-    asyncio.run(scenario())
-
-
-def test_an_outage_of_the_streams_is_outlived() -> None:
-    world = memory_streams(1)
-    seen: list[str] = []
-
-    async def scenario() -> None:
-        app, _ = app_over(world, 0)
-
-        @app.listener("orders", group="billing", ack="on_success")
-        async def handle(message: Message) -> None:
-            seen.append(message.id)
-
-        async with app:
-            await until(lambda: app.members[0].session.held != {})
-            world.go_down()
-            await asyncio.sleep(0.3)
-            world.come_back()
-            await fill(MemoryShardLog(world), 0, 3)
-            await until(lambda: len(seen) == 3 and nothing_pending(world))
-
-    asyncio.run(scenario())
-
-
-def test_a_vanished_shard_is_reported_and_read_again_once_it_is_back() -> None:
-    world = memory_streams(1)
-    seen: list[str] = []
-
-    async def scenario() -> None:
-        app, api = app_over(world, 0)
-
-        @app.listener("orders", group="billing", ack="on_success")
-        async def handle(message: Message) -> None:
-            seen.append(message.id)
-
-        async with app:
-            await until(lambda: app.members[0].session.held != {})
-            world.lose_shard("orders:0")
-            await until(lambda: [row.read_state for beat in api.beats[-1:] for row in beat.progress] == ["MISSING"])
-            world.create_foreign("orders:0", (ORDERS.group,))
-            await fill(MemoryShardLog(world), 0, 1)
-            await until(lambda: len(seen) == 1)
 
     asyncio.run(scenario())
 

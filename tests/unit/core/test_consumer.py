@@ -82,3 +82,16 @@ def test_the_floor_is_just_below_the_lowest_unsettled_record() -> None:
     ledger.begin(TWO)
 
     assert ledger.floor(TEN.id) == just_below(TWO.id)
+
+
+def test_what_a_claimed_page_should_have_held_was_settled_unseen() -> None:
+    ledger = Ledger()
+    for record in (ONE, TWO, TEN):
+        ledger.begin(record)
+        ledger.end(record.id, LATER)
+
+    ledger.missed([ONE], ONE.id, TEN.id)
+    assert list(ledger.unsettled) == ["1-0", "10-0"]
+
+    ledger.missed([], TWO.id, None)
+    assert list(ledger.unsettled) == ["1-0"]

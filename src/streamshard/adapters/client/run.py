@@ -25,6 +25,7 @@ MISSING_PAUSE_MS = 1_000
 FIRST_BACKOFF_MS = 100
 LONGEST_BACKOFF_MS = 2_000
 LEASE_PAUSE_S = 0.02
+TIDY_S = 0.5
 
 
 @attrs.frozen
@@ -97,14 +98,23 @@ class ShardRun:
                 await self._turn()
             except StreamUnavailable as error:
                 await self._back_off(error)
+            except LeaseLost:
+                self._begin_again()
+                await self._pause(LEASE_PAUSE_S)
+        await self._tidy_up()
 
     async def acknowledge(self, ids: Sequence[RecordId], mode: AckMode) -> None:
-        """Acknowledge records; raises `LeaseLost` if the shard may be somebody else's by now."""
+        """Acknowledge records; raises `LeaseLost` if the shard may be somebody else's by now.
+
+        Raises `StreamUnavailable` if Redis does not answer, or has lost the key or the group.
+        """
         if not self._grip.may_use():
             raise LeaseLost(f"{self.key}: the lease is over, so {', '.join(ids)} can't be acknowledged")
         reply = await self._tools.log.acknowledge(self.access, ids, mode)
         if reply.access is not Access.OK:
-            self._refuse(reply.access)
+            self._grip.refused(reply.access)
+            if reply.access is Access.MISSING:
+                raise StreamUnavailable(f"{self.key}: the key or the group {self.access.group} is gone")
             raise LeaseLost(f"{self.key}: {reply.access.value}, so {', '.join(ids)} can't be acknowledged")
         self._ledger.settle(ids)
 
@@ -127,6 +137,8 @@ class ShardRun:
         if self._cursor is not None:
             claim = await self._tools.log.claim(self.access, self._cursor, self._pace.page)
             access, position, cursor = claim.access, claim.last_delivered, claim.cursor
+            if access is Access.OK:
+                self._ledger.missed(claim.records, self._cursor, cursor)
             records = self._ledger.fresh(claim.records, now)
         else:
             read = await self._read()
@@ -164,8 +176,7 @@ class ShardRun:
                     return
         if self._hand and not self._grip.may_use():
             # Whoever holds the shard next claims what is left.
-            self._hand.clear()
-            self._cursor = FIRST
+            self._begin_again()
 
     async def _next(self, hand: deque[Record]) -> None:
         if hand[0].fields is None:
@@ -200,13 +211,14 @@ class ShardRun:
         self._state = self._state if self._stopping.is_set() else "IDLE"
         self._note_progress()
         if self._position is None or self._stopping.is_set():
+            await self._pause(LEASE_PAUSE_S)
             return
         self._idle = self._tools.waiter.idle(self.key, self._position)
         await self._idle
         self._idle = None
 
     async def _turned_away(self, access: Access) -> None:
-        self._refuse(access)
+        self._grip.refused(access)
         if access is not Access.MISSING:
             await self._pause(LEASE_PAUSE_S)
             return
@@ -216,16 +228,26 @@ class ShardRun:
         self._cursor = FIRST
         await self._pause(self._jittered(MISSING_PAUSE_MS))
 
-    def _refuse(self, access: Access) -> None:
-        self._grip.refused(access)
+    def _begin_again(self) -> None:
+        self._hand.clear()
+        self._cursor = FIRST
 
     async def _back_off(self, error: StreamUnavailable) -> None:
         """Records may have been delivered in an answer that was lost: begin again with what is pending."""
-        self._hand.clear()
-        self._cursor = FIRST
+        self._begin_again()
         self._troubles += 1
         self._grumble.say("redis", f"{self.key}: {error}; trying again")
         await self._pause(self._jittered(min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(self._troubles - 1, 8))))
+
+    async def _tidy_up(self) -> None:
+        """Take the consumer's name off the shard if nothing is pending under it; names would pile up."""
+        if self._troubles or self._ledger.pending or not self._grip.may_use():
+            return
+        try:
+            async with asyncio.timeout(TIDY_S):
+                await self._tools.log.drop_consumer(self.access)
+        except (StreamUnavailable, TimeoutError):
+            _LOG.debug("%s: the consumer's name %s stays", self.key, self.access.consumer)
 
     def _jittered(self, ms: int) -> float:
         return ms * (0.5 + self._tools.entropy.fraction()) / 1000
