@@ -48,8 +48,8 @@ def judge(files: Mapping[str, str]) -> Verdict:
 
 
 def _nothing_lost(evidence: Evidence) -> Check:
-    handled = {(handling.shard, handling.id) for handling in evidence.handlings}
-    lost = [p for p in evidence.published if (p.shard, p.id) not in handled]
+    handled = {(h.shard, h.id, h.seq) for h in evidence.handlings}
+    lost = [p for p in evidence.published if (p.shard, p.id, p.seq) not in handled]
     found = len(evidence.published) - len(lost)
     wrong = [f"{_record(p.shard, p.id)} (number {p.seq}) was acknowledged to the producer, never handled" for p in lost]
     told = f"every acknowledged publish was handled: {found:,} of {len(evidence.published):,}"
