@@ -98,8 +98,11 @@ class Stream:
 
     def lag(self, group: Group) -> int | None:
         """What a server says is undelivered; None where it has lost count."""
-        if not self.added:
+        if not self.entries:
             return 0
+        first = min(self.entries)
+        if group.last_delivered < first > self.highest_deleted:
+            return len(self.entries)
         read = group.entries_read
         if read is None or self._deleted_from(group.last_delivered):
             read = self._estimate(group.last_delivered)
