@@ -25,6 +25,7 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b|^\s*rais
 UNTESTED = re.compile(r"\b(pytest\.skip|mark\.skip|mark\.skipif|importorskip|xfail|unittest\.mock)\b")
 
 ONLY_DECLARATIONS = {
+    "actions": "what a session asks of its runtime: values without behaviour",
     "admin": "the operators' commands: values without behaviour",
     "commands": "the members' commands: values without behaviour",
     "effects": "orders to Redis and their results: values without behaviour",
