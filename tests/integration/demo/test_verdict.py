@@ -237,6 +237,28 @@ def test_a_shard_that_moves_while_the_coordinator_is_away_is_noticed() -> None:
     assert wrong(verdict, "outage-moved-nothing") == ("shard 3 was given up by c-m1",)
 
 
+def test_a_shard_that_pauses_with_its_lease_and_goes_on_under_its_token_did_not_move() -> None:
+    ledger = good()
+    facts = {"shard": 2, "token": token(2, 1), "member": "a-m0", "instance": "0f", "until": 10 * SECOND}
+    tenure(ledger, "a", 2, "revoked").update(kind="lost", at=8 * SECOND + 100 * MS, until=8 * SECOND + 100 * MS)
+    ledger["consumer-a"].append({"kind": "assigned", "at": 8 * SECOND + 500 * MS, **facts})
+    ledger["consumer-a"].append({"kind": "revoked", "at": 11 * SECOND, **facts})
+
+    verdict = judge(texts(ledger))
+
+    assert verdict.ok
+    assert verdict.checks[6].told == "a coordinator that is killed and restarted moves no shard: 1 paused meanwhile"
+
+
+def test_another_process_under_the_same_token_is_noticed() -> None:
+    ledger = good()
+    facts = {"shard": 2, "token": token(2, 1), "member": "c-m0", "instance": "0f", "until": 12 * SECOND}
+    ledger["consumer-c"].append({"kind": "assigned", "at": 10 * SECOND, **facts})
+    ledger["consumer-c"].append({"kind": "revoked", "at": 11 * SECOND, **facts})
+
+    assert broken(judge(texts(ledger))) == ["no-old-token"]
+
+
 def test_a_process_that_ends_badly_or_keeps_its_shard_is_noticed() -> None:
     ledger = good()
     ledger["story"][5]["code"] = 1

@@ -47,7 +47,7 @@ class Ack(NamedTuple):
 
 @attrs.frozen
 class Tenure:
-    """How long a process had the right to read a shard, by its own account; a killed one's ends with its death."""
+    """A time in which a process had the right to read a shard, by its own account; death ends it too."""
 
     shard: int
     token: int
@@ -135,17 +135,20 @@ def _acks(row: Row) -> Iterable[Ack]:
 
 
 def _tenures(process: str, rows: Iterable[Row], death: int | None) -> Iterable[Tenure]:
-    found: dict[tuple[int, int], Tenure] = {}
+    """A right that paused with its lease and went on under the same token makes two."""
+    ended: list[Tenure] = []
+    present: dict[tuple[int, int], Tenure] = {}
     until: dict[tuple[int, int], int] = defaultdict(int)
     for row in rows:
         right = row["shard"], row["token"]
-        until[right] = max(until[right], row["until"])
         if row["kind"] == "assigned":
-            found[right] = Tenure(*right, row["member"], process, start=row["at"])
-        elif row["kind"] in ("revoked", "lost") and right in found:
-            found[right] = attrs.evolve(found[right], end=min(found[right].end, row["at"]))
-    for right, tenure in found.items():
-        yield attrs.evolve(tenure, end=min(tenure.end, death or FOREVER), until=until[right])
+            present[right] = Tenure(*right, row["member"], process, start=row["at"])
+            until[right] = 0
+        until[right] = max(until[right], row["until"])
+        if row["kind"] in ("revoked", "lost") and right in present:
+            ended.append(attrs.evolve(present.pop(right), end=row["at"], until=until[right]))
+    still = [attrs.evolve(tenure, end=death or FOREVER, until=until[right]) for right, tenure in present.items()]
+    return [*ended, *still]
 
 
 def _remains(row: Row) -> Remains:

@@ -15,7 +15,7 @@ from streamshard.entrypoints.demo.plan import (
 from streamshard.entrypoints.demo.stage import Stage
 
 STEADY_S = 2.0
-DOWN_S = 0.5
+DOWN_S = 0.3
 BY = "streamshard demo"
 
 

@@ -104,5 +104,5 @@ def changes(before: Mapping[int, str], after: Mapping[int, str]) -> str:
 
 def _change(old: str | None, new: str | None) -> str:
     if new is None:
-        return f"{old} gave up"
+        return f"{old} stopped reading"
     return f"{new} takes" if old is None else f"{old} handed {new}"

@@ -131,14 +131,27 @@ def _nothing_waits(evidence: Evidence) -> Check:
 
 
 def _outage_moved_nothing(evidence: Evidence) -> Check:
-    outages = evidence.told("coordinator-killed")
-    wrong = []
-    for begin, end in zip(outages, evidence.told("coordinator-watched"), strict=False):
+    """A lease that ran out meanwhile pauses a shard; what goes on under the same token was not moved."""
+    outages = zip(evidence.told("coordinator-killed"), evidence.told("coordinator-watched"), strict=False)
+    wrong, paused = [], 0
+    for begin, end in ((row["at"], back["at"]) for row, back in outages):
         for tenure in evidence.tenures:
-            for at, what in ((tenure.start, "was taken by"), (tenure.end, "was given up by")):
-                if begin["at"] <= at <= end["at"]:
-                    wrong.append(f"shard {tenure.shard} {what} {tenure.member}")
-    return Check("outage-moved-nothing", "a coordinator that is killed and restarted moves no shard", tuple(wrong))
+            earlier, later = _stints(evidence, tenure)
+            ended = begin <= tenure.end <= end
+            paused += ended and later
+            if begin <= tenure.start <= end and not earlier:
+                wrong.append(f"shard {tenure.shard} was taken by {tenure.member}")
+            if ended and not later:
+                wrong.append(f"shard {tenure.shard} was given up by {tenure.member}")
+    told = f"a coordinator that is killed and restarted moves no shard: {paused} paused meanwhile"
+    return Check("outage-moved-nothing", told, tuple(wrong))
+
+
+def _stints(evidence: Evidence, tenure: Tenure) -> tuple[bool, bool]:
+    """Whether the same process read the shard under the same token before, and after."""
+    mine = (tenure.process, tenure.shard, tenure.token)
+    starts = [t.start for t in evidence.tenures if (t.process, t.shard, t.token) == mine]
+    return min(starts) < tenure.start, max(starts) > tenure.start
 
 
 def _stopped_well(evidence: Evidence) -> Check:
@@ -191,14 +204,16 @@ def _acks_under_old(evidence: Evidence) -> Iterable[str]:
 
 
 def _tokens_not_granted(evidence: Evidence) -> Iterable[str]:
-    held = {(t.process, t.shard, t.token): t for t in evidence.tenures}
+    held: dict[tuple[str, int, int], list[Tenure]] = defaultdict(list)
+    for tenure in evidence.tenures:
+        held[tenure.process, tenure.shard, tenure.token].append(tenure)
     for handling in evidence.handlings:
-        tenure = held.get((handling.process, handling.shard, handling.token))
-        if tenure is None or not tenure.start <= handling.at <= tenure.end:
+        rights = held.get((handling.process, handling.shard, handling.token), [])
+        if not any(right.start <= handling.at <= right.end for right in rights):
             yield f"{_record(handling.shard, handling.id)} was handled by {handling.process} without a right to it"
     for shard, tenures in _tenures_by_shard(evidence).items():
         for before, after in pairwise(tenures):
-            if after.token <= before.token:
+            if after.token < before.token or (after.token == before.token and after.process != before.process):
                 yield f"shard {shard}: token {after.token} was granted after token {before.token}"
 
 
