@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import attrs
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -182,8 +181,9 @@ RARE = (
 SPARING = st.one_of(*LIKELY, *LIKELY, *LIKELY, *RARE)
 WITH_DELETIONS = st.one_of(SPARING, SPARING, SPARING, SPARING, st.builds(deleting, st.integers(0, 9)))
 FIRST = Provision(ORDERS, ZERO, Generation(1), LayoutVersion(1), group_starts((AUDIT, BILLING), "0"))
-MODELLED = ("valkey", "redis-bundled")
-"""Where the lag after XDEL is counted as in the model; Redis 7.0 counts some deleted records for ever."""
+MODELLED = "redis-bundled"
+"""Where the lag after XDEL is counted as in the model. Valkey 9.1 still counts the deleted records of an emptied
+stream, Redis 7.0 those of any: too many, so that a seal waits for the counter to be mended."""
 
 
 async def outcome(rig: Rig, step: Step, ids: list[RecordId]) -> object:
@@ -218,11 +218,10 @@ thoroughly = settings(
 )
 
 
-@pytest.mark.parametrize("flavour", MODELLED)
 @given(steps=st.lists(WITH_DELETIONS, min_size=20, max_size=50))
 @thoroughly
-def test_memory_and_the_newer_servers_never_disagree(servers: Servers, flavour: str, steps: list[Step]) -> None:
-    asyncio.run(agree(servers.url(flavour), steps))
+def test_memory_and_the_newest_server_never_disagree(servers: Servers, steps: list[Step]) -> None:
+    asyncio.run(agree(servers.url(MODELLED), steps))
 
 
 @given(steps=st.lists(SPARING, min_size=20, max_size=50))
