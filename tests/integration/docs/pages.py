@@ -9,6 +9,7 @@ A fenced block says after its language what it is for:
     sh watch             run again and again until it prints the ``text output`` that follows
     text output          what the block before printed; ``…`` stands for anything, alone for any lines
     text output=NAME     lines that what was started under that name prints sooner or later
+    python from=FILE     a part of that file of the repository
 
 Blocks without such words are only shown. Three comments, which no reader sees, do the rest:
 ``<!-- run: COMMAND -->``, ``<!-- start NAME: COMMAND -->`` and ``<!-- stop NAME -->``.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.docs.pages import Block
+from tests.integration.docs.pages import ROOT, Block
 
 LISTENS = re.compile(r"listens on http://(\S+)")
 COORDINATOR = "127.0.0.1:8080"
@@ -46,11 +46,15 @@ class Walkthrough:
             "start": self._start,
             "stop": self._stop,
             "output": self._compare,
+            "from": self._find,
         }
         steps[block.job](block)
 
     def _write(self, block: Block) -> None:
         (self._folder / block.name).write_text(self._placed(block.body))
+
+    def _find(self, block: Block) -> None:
+        assert block.body in (ROOT / block.name).read_text(), f"{block.name} does not contain\n{block.body}"
 
     def _run(self, block: Block) -> None:
         done = self._call(block)
