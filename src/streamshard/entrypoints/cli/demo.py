@@ -21,8 +21,11 @@ from streamshard.entrypoints.demo.stage import Stage
 from streamshard.entrypoints.demo.story import play
 from streamshard.entrypoints.demo.timeline import Timeline
 from streamshard.entrypoints.demo.verdict import Verdict, judge
+from streamshard.errors import StreamshardError
 
 INTERRUPTED = 130
+PLAYING_RATE = 100
+"""Nothing is trimmed, so that a demo that is left running fills the memory slowly."""
 
 
 @click.command()
@@ -49,8 +52,7 @@ def _run(timeline: Timeline, *, keep: bool, as_object: bool) -> Verdict:
     binary, kind = preferred(servers), next(iter(servers))
     _introduce(timeline, kind, binary)
     with _folder() as folder, EmbeddedServer(binary) as server, _stage(folder.path, server, timeline) as stage:
-        play(stage)
-        verdict = judge(read_ledger(folder.path))
+        verdict = _play(stage)
         folder.keep = keep or not verdict.ok
         tell(verdict, timeline)
         if folder.keep:
@@ -61,6 +63,14 @@ def _run(timeline: Timeline, *, keep: bool, as_object: bool) -> Verdict:
         if keep:
             _stay(stage)
     return verdict
+
+
+def _play(stage: Stage) -> Verdict:
+    try:
+        play(stage)
+    except StreamshardError as error:
+        return Verdict(checks=(), void=(f"it broke off: {error.message}",), figures={})
+    return judge(read_ledger(stage.folder))
 
 
 @attrs.define
@@ -88,7 +98,8 @@ def _stage(folder: Path, server: EmbeddedServer, timeline: Timeline) -> Iterator
         yield stage
     finally:
         # A second Ctrl-C must not leave processes behind: the end takes a few seconds at most.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         stage.end()
 
 
@@ -110,7 +121,7 @@ _KINDS = {
 def _stay(stage: Stage) -> None:
     for name in ("d", "e"):
         stage.start_consumer(name)
-    stage.start_producer("producer-again")
+    stage.start_producer("producer-again", PLAYING_RATE)
     told = [
         "Everything runs again, with consumers d and e, until Ctrl-C. To play, in another terminal:",
         f"  export STREAMSHARD_URL={stage.url}",
@@ -121,7 +132,8 @@ def _stay(stage: Stage) -> None:
     ]
     for line in told:
         stage.timeline.plain(line)
-    stage.linger()
+    with contextlib.suppress(KeyboardInterrupt):
+        stage.linger()
 
 
 def _require_server_extra() -> None:

@@ -71,6 +71,10 @@ class Children:
         self._expected.append(child)
         child.process.send_signal(signal.SIGTERM)
 
+    def forget(self, child: Child) -> None:
+        """That it ended is known."""
+        self._expected.append(child)
+
     def fallen(self) -> Child | None:
         """One that ended though nobody asked it to."""
         return next((c for c in self._started if c.code is not None and c not in self._expected), None)

@@ -36,7 +36,7 @@ def conclusion(verdict: Verdict) -> str:
     if broken:
         return f"FAILED: {', '.join(broken)} did not hold."
     if verdict.void:
-        return f"Void: everything held, but the run proves too little, because {'; '.join(verdict.void)}."
+        return f"Void: the run proves too little, because {'; '.join(verdict.void)}."
     rate = verdict.figures["recordsPerSecond"]
     return f"Nothing was lost: {verdict.figures['published']:,} records at {rate:,.0f} a second, all checks hold."
 

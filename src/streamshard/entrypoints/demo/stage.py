@@ -68,10 +68,10 @@ class Stage:
         place = [name, self.url, self.redis, str(self._journal(name))]
         self.consumers[name] = self.children.start(f"consumer-{name}", f"{ENTRYPOINTS}.consumer", place)
 
-    def start_producer(self, journal: str = "producer") -> None:
+    def start_producer(self, journal: str = "producer", rate: int = RATE) -> None:
         """Start it and wait for its first acknowledged publish."""
         path = self.folder / f"{journal}.jsonl"
-        place = [self.url, self.redis, str(path), str(RATE)]
+        place = [self.url, self.redis, str(path), str(rate)]
         self.producer = self.children.start("producer", f"{ENTRYPOINTS}.producer", place)
         self.until(lambda: path.exists() and path.stat().st_size > 0, "the producer's first publish")
 
@@ -132,9 +132,15 @@ class Stage:
         self.timeline.say(f"resharding is {found['state']}", "green")
 
     def linger(self) -> None:
-        """Go on until interrupted, whatever happens to the processes."""
+        """Go on until interrupted, whatever is done to the processes."""
         while True:
-            self.pause(LOOK_EVERY_S)
+            time.sleep(LOOK_EVERY_S)
+            fallen = self.children.fallen()
+            if fallen is not None:
+                self.children.forget(fallen)
+                self._readers.gone(fallen.name.removeprefix("consumer-"))
+                self.timeline.say(f"{fallen.name} ended with code {fallen.code}")
+            self.look()
 
     def end(self) -> None:
         """End every process."""
