@@ -1,5 +1,7 @@
 """The dispatch: what a heartbeat, or time passing, does to a group. First match decides."""
 
+from typing import assert_never
+
 import attrs
 
 from streamshard.core import correction, handover, membership
@@ -39,6 +41,8 @@ def decide(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
             decision = _leave(record, rows, beat, context)
         case Intent.STAY:
             decision = _stay(record, rows, beat, context, claim)
+        case _:
+            assert_never(beat.intent)
     if isinstance(decision, Accepted):
         return attrs.evolve(decision, record=stamp(record, decision.record, context))
     return decision

@@ -9,7 +9,7 @@ from streamshard.core import answers, handover
 from streamshard.core.answers import Served
 from streamshard.core.commands import Heartbeat, Hold, Intent
 from streamshard.core.decide import decide, decide_tick, identified
-from streamshard.core.group import GroupRecord, Holding, Member, MemberState, Row
+from streamshard.core.group import GroupRecord, Holding, Member, MemberState, Quarantine, Row
 from streamshard.core.ids import (
     Epoch,
     Generation,
@@ -30,7 +30,17 @@ from streamshard.core.ids import (
     View,
     WallMillis,
 )
-from streamshard.core.outcome import Accepted, Context, Decision, LostWrites, Refusal, Replay, Standing, TickOutcome
+from streamshard.core.outcome import (
+    Accepted,
+    Context,
+    Decision,
+    LostWrites,
+    Refusal,
+    Replay,
+    Rows,
+    Standing,
+    TickOutcome,
+)
 from streamshard.core.ports import StoreSource
 from streamshard.core.replies import HeartbeatReply
 from streamshard.core.sight import GroupSight
@@ -276,3 +286,33 @@ def settled(*names: MemberId, shards: int = 2, **given: Any) -> tuple[Bench, lis
             for one in clients[:count]:
                 one.finish(*sorted(one.draining))
     return bench, clients
+
+
+QUARANTINE = Quarantine("lost", WallMillis(WALL))
+LISTED = holding(A, A1, 10, listed=True)
+
+
+def alone(held: Holding | None = LISTED, owner: Member | None = None, **more: Any) -> GroupRecord:
+    """a alone, with the only shard."""
+    holdings = {} if held is None else {S0: held}
+    record = group(owner or member(A, A1), holdings=holdings, targets={S0: A}, shards=1, last_tokens={S0: Token(10)})
+    return attrs.evolve(record, **more)
+
+
+def hear(record: GroupRecord, attempt: Heartbeat, rows: Rows | None = None, now: int = 0, **timing: int) -> Decision:
+    known = rows or {}
+    settings = context(now, "next", layout(*record.layout), **timing)
+    return decide(record, known, identified(record, attempt), settings, sight(record, known))
+
+
+def plain(seq: int = 2, *holds: int, **more: Any) -> Heartbeat:
+    return attrs.evolve(beat(A, A1, seq, tuple(hold(0, token) for token in holds)), **more)
+
+
+def taken_over() -> tuple[Bench, Client, Client]:
+    """a1 has fallen silent for a little over two heartbeats, and a2 has taken its name over."""
+    bench, (a, b) = settled(A, B)
+    bench.wait(2 * TIMING.heartbeat_ms + 1_000, b)
+    newcomer = client(A, 2)
+    bench.talk(newcomer)
+    return bench, b, newcomer
