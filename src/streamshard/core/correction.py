@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamshard.core import views
+from streamshard.core import history, views
 from streamshard.core.commands import Heartbeat, Hold
 from streamshard.core.group import GroupRecord, Holding, Quarantine
 from streamshard.core.ids import Generation, InstanceId, Instant, Millis, ShardIndex, Token, Version, WallMillis
@@ -74,7 +74,7 @@ def start_lineage(
     holdings = {
         s: attrs.evolve(h, lapsed=h.lapsed or _stale(h, marks.get(s, Token(0)))) for s, h in record.holdings.items()
     }
-    return attrs.evolve(
+    begun = attrs.evolve(
         record,
         version=Version(context.lineage, record.version.revision + 1, context.nonce),
         ring=(context.nonce,),
@@ -85,6 +85,7 @@ def start_lineage(
         last_tokens={**record.last_tokens, **last},
         quarantine=Quarantine(proof.reason, context.wall),
     )
+    return history.told(record, begun, context.wall)
 
 
 def _stale(holding: Holding, mark: Token) -> bool:

@@ -4,7 +4,7 @@ from typing import assert_never
 
 import attrs
 
-from streamshard.core import correction, handover, membership
+from streamshard.core import correction, handover, history, membership
 from streamshard.core.commands import PROTOCOL_VERSION, Heartbeat, Hold, Intent
 from streamshard.core.correction import Claim
 from streamshard.core.group import TERMINAL, GroupRecord, Member, MemberState, Row
@@ -190,12 +190,13 @@ def stamp(before: GroupRecord, after: GroupRecord, context: Context) -> GroupRec
     """Give a changed record its next version; an unchanged one stays the very object it was."""
     if after is before or after.version != before.version:  # a new lineage has stamped itself
         return after
-    return attrs.evolve(
+    stamped = attrs.evolve(
         after,
         version=next_version(before.version, context.nonce),
         ring=extend_ring(before.ring, context.nonce),
         metadata_version=before.metadata_version + 1,
     )
+    return history.told(before, stamped, context.wall)
 
 
 def decide_tick(record: GroupRecord, rows: Rows, context: Context, sight: GroupSight) -> TickOutcome:

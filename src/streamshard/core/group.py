@@ -24,6 +24,7 @@ from streamshard.core.ids import (
     Version,
     WallMillis,
 )
+from streamshard.core.timeline import Happening, Span
 
 
 class MemberState(enum.Enum):
@@ -84,6 +85,8 @@ class Holding:
     """Never extended again; free once an L_s has passed since a coordinator saw this."""
     listed: bool = False
     """The holder has reported it; before that a legacy member's omission releases nothing."""
+    since: WallMillis = attrs.field(default=WallMillis(0), eq=False)
+    """When it was granted; only for the time line, and no part of what a holding is."""
 
 
 @attrs.frozen
@@ -172,6 +175,11 @@ class GroupRecord:
     """The last instances that are gone: a late duplicate of their join admits nobody."""
     quarantine: Quarantine | None = None
     allow_legacy: bool = False
+    # What was is told, and is no part of what is: two records that differ in it alone are the same state.
+    events: tuple[Happening, ...] = attrs.field(default=(), eq=False)
+    """The last changes, oldest first."""
+    spans: tuple[Span, ...] = attrs.field(default=(), eq=False)
+    """Who held a shard and does no more, oldest first."""
 
     @property
     def lineage(self) -> Lineage:

@@ -2,6 +2,7 @@
 
 import attrs
 
+from streamshard.core import history
 from streamshard.core.group import GroupRecord, GroupTombstone, Quarantine
 from streamshard.core.ids import Epoch, GroupKey, Version, next_version
 from streamshard.core.outcome import Context
@@ -19,7 +20,7 @@ def found_group(key: GroupKey, entry: GroupEntry, grave: GroupTombstone | None, 
         layout=context.layout.shards,
         allow_legacy=entry.allow_legacy,
     )
-    return fresh if grave is None else _over_grave(fresh, grave, context)
+    return history.told(None, fresh if grave is None else _over_grave(fresh, grave, context), context.wall)
 
 
 def _over_grave(fresh: GroupRecord, grave: GroupTombstone, context: Context) -> GroupRecord:

@@ -87,7 +87,8 @@ def grant(record: GroupRecord, member: Member, seq: Seq, wall: WallMillis) -> Gr
     for shard in free:
         floor = tokens.get(shard, Token(0))
         tokens[shard] = Token(max(floor, wall) + 1)
-        holdings[shard] = Holding(member.id, member.instance, record.layout[shard], tokens[shard], floor, seq)
+        generation = record.layout[shard]
+        holdings[shard] = Holding(member.id, member.instance, generation, tokens[shard], floor, seq, since=wall)
     return attrs.evolve(record, last_tokens=tokens, holdings=holdings)
 
 

@@ -20,6 +20,7 @@ from streamshard.core.ids import (
     Version,
     WallMillis,
 )
+from streamshard.core.timeline import Happening
 
 HISTORY_SIZE = 50
 """How many ended reshardings a stream remembers."""
@@ -147,6 +148,10 @@ class StreamRecord:
     resharding: Resharding | None = None
     history: tuple[Resharding, ...] = ()
     idempotency: tuple[IdempotentAnswer, ...] = ()
+    drop_data: bool = False
+    """It is being removed with everything on its keys."""
+    events: tuple[Happening, ...] = attrs.field(default=(), eq=False)
+    """The last changes, oldest first; told, and no part of the state."""
 
     @property
     def lineage(self) -> Lineage:
@@ -180,6 +185,8 @@ class StreamTombstone:
     layout_version: LayoutVersion
     generations: Mapping[ShardIndex, Generation] = attrs.field(converter=_generations)
     deleted_at: WallMillis
+    idempotency: tuple[IdempotentAnswer, ...] = ()
+    """Kept here too: a delete whose answer was lost is repeated when the stream is gone."""
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ import json
 
 import attrs
 
+from streamshard.core import history
 from streamshard.core.ids import LayoutVersion, ReshardingId, Version, WallMillis, extend_ring, next_version
 from streamshard.core.stream import IdempotentAnswer, Resharding, StreamRecord, StreamTombstone
 from streamshard.core.stream_events import AdminCommand, StreamContext, StreamOutcome, refused
@@ -29,6 +30,9 @@ def stamp(
         stamped = _stamp_record(before, after, context, fresh=outcome.discontinuity is not None)
     else:
         stamped = after
+    if isinstance(stamped, StreamRecord):
+        earlier = before if isinstance(before, StreamRecord) else None
+        stamped = history.told_stream(earlier, stamped, context.wall, outcome.discontinuity)
     return attrs.evolve(outcome, record=stamped, changed=True)
 
 
