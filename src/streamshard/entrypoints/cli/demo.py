@@ -60,7 +60,7 @@ def _run(timeline: Timeline, *, keep: bool, as_object: bool) -> Verdict:
         if as_object:
             ledger = folder.path if folder.keep else None
             click.echo(json.dumps(as_json(verdict, kind, timeline.seconds, ledger), indent=2))
-        if keep:
+        if keep and verdict.checks:
             _stay(stage)
     return verdict
 

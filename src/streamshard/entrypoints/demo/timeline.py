@@ -33,7 +33,7 @@ class Timeline:
         """Each shard with its reader, then the reason."""
         line = Text(f"{self.seconds:6.1f}s  ")
         for shard, member in sorted(readers.items()):
-            line.append(f"{shard}:{member or '-'}".ljust(7) + " ", _colour(member))
+            line.append(f"{shard}:{member or '-'}".ljust(6) + " ", _colour(member))
         self._console.print(line.append(why, "dim"))
 
     def plain(self, text: str, style: str = "") -> None:
