@@ -15,7 +15,7 @@ LISTENS = re.compile(r"listens on http://(\S+)")
 COORDINATOR = "127.0.0.1:8080"
 REDIS = "127.0.0.1:6379"
 PATIENCE_S = 60.0
-SHORT = {"LEASE": "3s", "HEARTBEAT": "500ms", "TICK": "200ms", "ROUTING_LEASE": "3s"}
+SHORT = {"LEASE": "3s", "HEARTBEAT": "500ms", "TICK": "200ms", "ROUTING_LEASE": "1s"}
 """So that nobody waits for the minute that a page speaks of."""
 
 
@@ -67,7 +67,7 @@ class Walkthrough:
     def _start(self, block: Block) -> None:
         with self._log(block.name).open("wb") as log:
             self._running[block.name] = subprocess.Popen(
-                ["bash", "-c", "exec " + self._placed(block.body)],
+                ["sh", "-c", "exec " + self._placed(block.body)],
                 cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -109,7 +109,7 @@ class Walkthrough:
         return "\n".join([self._printed, *logs])
 
     def _call(self, block: Block) -> subprocess.CompletedProcess[str]:
-        words = ["bash", "-euc"] if block.language == "sh" else [sys.executable, "-W", "error", "-c"]
+        words = ["sh", "-euc"] if block.language == "sh" else [sys.executable, "-W", "error", "-c"]
         return subprocess.run(
             [*words, self._placed(block.body)],
             cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True,
