@@ -5,7 +5,7 @@ copy costs a retry and never a wrong decision. What says no to a member is decid
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import attrs
 
@@ -24,6 +24,7 @@ from streamshard.core.ids import (
     Token,
     Version,
 )
+from streamshard.core.notices import Notices
 from streamshard.core.outcome import Context, LostWrites
 from streamshard.core.ports import (
     Clock,
@@ -39,7 +40,14 @@ from streamshard.core.ports import (
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.sight import GroupSight
 from streamshard.core.stream import StreamRecord, StreamState
-from streamshard.errors import CommitUncertain, GroupNotFound, RevisionConflict, StreamNotFound, StreamUnavailable
+from streamshard.errors import (
+    CommitUncertain,
+    GroupNotFound,
+    MetadataCorrupt,
+    RevisionConflict,
+    StreamNotFound,
+    StreamUnavailable,
+)
 
 KEPT_EVENTS = 10_000
 
@@ -53,6 +61,12 @@ class KnownGroup:
     sight: GroupSight
     lost: LostWrites | None = None
     """The proof that the store forgot something, until a new lineage has started."""
+    judged: GroupRecord | None = None
+    """The record that the last tick looked at for breaches of an invariant."""
+    wrong: tuple[str, ...] = ()
+    """What that look found in the record by itself; told, and left to the rules to mend."""
+    broken: tuple[str, ...] = ()
+    """What no correct coordinator can have done to it: nothing is committed before a new lineage starts."""
 
 
 @attrs.frozen
@@ -83,10 +97,13 @@ class Desk:
         self.entropy = entropy
         self.settings = settings
         self.groups: dict[GroupKey, KnownGroup] = {}
+        self.past: dict[GroupKey, KnownGroup] = {}
+        """Groups as known from an earlier source: what was seen there must not be missing here."""
         self.layouts: dict[StreamPrefix, StreamRecord] = {}
         self.vanished: dict[StreamPrefix, set[ShardIndex]] = {}
         """Shards whose key or group was found missing; the next tick makes them again, guarded."""
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.notices = Notices()
 
     def note(self, events: Iterable[Event]) -> None:
         """Keep what this coordinator itself committed, for whoever logs it."""
@@ -94,13 +111,24 @@ class Desk:
 
     async def load_stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Read an active stream; raises `StreamNotFound`."""
-        snapshot = await self.store.load_stream(prefix)
-        record = snapshot.record
+        before = self.layouts.get(prefix)
+        record = (await self.store.load_stream(prefix)).record
+        overtaken = self.layouts.get(prefix) is not before
         if not isinstance(record, StreamRecord) or record.state is not StreamState.ACTIVE:
-            self.layouts.pop(prefix, None)
+            if not overtaken:
+                self.layouts.pop(prefix, None)
+                self.notices.tell(prefix)
             raise StreamNotFound(f"no stream '{prefix}': create it first")
-        self.layouts[prefix] = record
+        if not overtaken:
+            self.see_layout(record)
         return record
+
+    def see_layout(self, record: StreamRecord) -> None:
+        """Keep a stream's record as the newest known."""
+        before = self.layouts.get(record.prefix)
+        self.layouts[record.prefix] = record
+        if before is None or before.version != record.version:
+            self.notices.tell(record.prefix)
 
     async def stream_of(self, key: GroupKey) -> StreamRecord:
         """The group's stream as last seen."""
@@ -110,25 +138,29 @@ class Desk:
     async def load_group(self, key: GroupKey) -> KnownGroup:
         """Read a group afresh and take in what changed; raises `GroupNotFound`."""
         asked = self.clock.boot()
-        known = self.groups.get(key)
+        known = self.groups.get(key) or self.past.get(key)
         seen = known.sight.version if known is not None else None
         snapshot = await self.store.load_group(key)
         now = self.clock.boot()
         if now - asked > self.settings.timing.heartbeat_ms // 2:
             self.restart_timers(now)
         if not isinstance(snapshot.record, GroupRecord):
-            self.groups.pop(key, None)
+            self.forget_groups([key])
             raise GroupNotFound(f"no group '{key.group}' on stream '{key.prefix}': create it first")
         return self._take_in(snapshot, snapshot.record, seen, now)
 
     def _take_in(self, snapshot: GroupSnapshot, record: GroupRecord, seen: Version | None, now: Instant) -> KnownGroup:
         known = self.groups.get(record.key)
+        lost = _gone_back(record, seen)
         if known is None or known.sight.source != snapshot.source:
             known = self._first_load(snapshot, record, now)
-        elif seen is not None and correction.regressed(record, seen):
-            known.lost = LostWrites("the record is not a successor of one that was read before", seen.lineage)
-        elif not correction.regressed(known.record, record.version) and record.version != known.record.version:
+        elif lost is None and _is_later(known.record, record):
             return known  # overtaken on its way here by a newer commit or read
+        elif record.lineage != known.record.lineage:
+            known.lost = None  # a new lineage has started, whoever had the proof
+        known.lost = lost or known.lost
+        if record.version != known.record.version:
+            self.notices.tell(record.key)
         known.record, known.rows = record, dict(snapshot.rows)
         timing = self.settings.timing
         if now - known.sight.seen_at > timing.tick_ms + timing.heartbeat_ms // 2:
@@ -138,9 +170,13 @@ class Desk:
 
     def _first_load(self, snapshot: GroupSnapshot, record: GroupRecord, now: Instant) -> KnownGroup:
         known = KnownGroup(record, dict(snapshot.rows), GroupSight.first(snapshot.source, record, now))
+        before = self.groups.get(record.key) or self.past.pop(record.key, None)
+        if before is not None:
+            known.judged, known.wrong, known.broken = before.judged, before.wrong, before.broken
         if record.store != snapshot.source.identity:
             known.lost = LostWrites("the metadata store is another one than the record was last proven against")
         self.groups[record.key] = known
+        self.notices.tell(record.key)
         return known
 
     def restart_timers(self, now: Instant) -> None:
@@ -150,8 +186,23 @@ class Desk:
 
     def forget_source(self) -> None:
         """Treat everything as a first load: the store, or the connection to it, is another one."""
+        self.past |= self.groups
         self.groups.clear()
         self.layouts.clear()
+
+    def forget_groups(self, keys: Iterable[GroupKey]) -> None:
+        """Drop what is known of groups that are gone."""
+        for key in keys:
+            self.groups.pop(key, None)
+            self.past.pop(key, None)
+            self.notices.tell(key)
+
+    def forget_streams(self, present: Set[StreamPrefix]) -> None:
+        """Drop what is known of every stream but these."""
+        self.forget_groups([key for key in (*self.groups, *self.past) if key.prefix not in present])
+        for prefix in [prefix for prefix in (*self.layouts, *self.vanished) if prefix not in present]:
+            self.layouts.pop(prefix, None)
+            self.vanished.pop(prefix, None)
 
     async def pause(self, at_most_ms: int) -> None:
         """Wait a random part of so long, so that two who lost to each other don't meet again."""
@@ -175,12 +226,13 @@ class Desk:
         if known.sight.proven and known.lost is None:
             return
         marks = await self._marks(known)
+        lost = known.lost  # what the marks prove is judged anew if somebody else commits first
         if marks is None:
-            known.lost = known.lost or LostWrites("Redis could not be asked whether the record is the newest")
-        elif known.lost is None and correction.above_last(known.record, marks):
-            known.lost = LostWrites("a shard's fence is above the last token on record")
-        if known.lost is not None:
-            await self.start_lineage(known, stream, marks or {}, known.lost)
+            lost = lost or LostWrites("Redis could not be asked whether the record is the newest")
+        elif correction.above_last(known.record, marks):
+            lost = lost or LostWrites("a shard's fence is above the last token on record")
+        if lost is not None:
+            await self.start_lineage(known, stream, marks or {}, lost)
         known.sight.proven = True
 
     async def _marks(self, known: KnownGroup) -> Mapping[ShardIndex, Token] | None:
@@ -215,9 +267,14 @@ class Desk:
         known.sight.proven = True
 
     async def commit_group(self, known: KnownGroup, change: GroupCommit) -> None:
-        """Commit a decision on ``known`` and take it in; an unknown outcome is looked up, never repeated."""
+        """Commit a decision on ``known`` and take it in; an unknown outcome is looked up, never repeated.
+
+        Raises `MetadataCorrupt` for a group in which an invariant was seen broken.
+        """
         before = known.record
         key = before.key
+        if known.broken:
+            raise MetadataCorrupt(f"group {key} is frozen: {'; '.join(known.broken)}")
         transaction = Transaction(
             prefix=key.prefix,
             source=known.sight.source,
@@ -247,6 +304,7 @@ class Desk:
         if newer:
             known.record = record
             known.sight.follow(record, known.rows, now)
+            self.notices.tell(record.key)
         if row is not None:
             known.sight.renewed(row.row.instance, row.row.mark, now)
 
@@ -256,3 +314,13 @@ class Desk:
         if row is not None:
             return row.lease_ms
         return known.record.longest_leases.get(instance, self.settings.timing.lease_ms)  # the row was lost just now
+
+
+def _gone_back(record: GroupRecord, seen: Version | None) -> LostWrites | None:
+    if seen is None or not correction.regressed(record, seen):
+        return None
+    return LostWrites("the record is not a successor of one that was read before", seen.lineage)
+
+
+def _is_later(known: GroupRecord, record: GroupRecord) -> bool:
+    return record.version != known.version and not correction.regressed(known, record.version)

@@ -1,5 +1,7 @@
 """Answering heartbeats: decide, commit, raise the fences of new grants, read again, answer."""
 
+from collections.abc import Mapping
+
 import attrs
 
 from streamshard.core import answers, correction, handover
@@ -8,7 +10,7 @@ from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide, identified
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.effects import RaiseFence, RaiseVerdict
-from streamshard.core.group import Holding, Member
+from streamshard.core.group import GroupRecord, Holding, Member
 from streamshard.core.ids import GroupKey, ShardIndex, Token
 from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
 from streamshard.core.ports import RowWrite
@@ -97,17 +99,11 @@ class Heartbeats:
         row = None if decision.row is None else RowWrite(known.record.key.group, decision.row, decision.force_row)
         change = GroupCommit(decision.record, context.nonce, row, decision.same_rows)
         await self._desk.commit_group(known, change)
-        self._note_vanished(known.record.key, beat)
         if decision.refusal is not None:
             return answers.refuse(known.record, beat, context.timing, decision.refusal)
         beat = attrs.evolve(beat, instance=decision.instance)
         known = await self._raise_fences(known, stream, beat)
         return self._serve(known, stream, beat, decision.standing)
-
-    def _note_vanished(self, key: GroupKey, beat: Heartbeat) -> None:
-        missing = {p.shard for p in beat.progress if p.read_state == "MISSING"}
-        if missing:
-            self._desk.vanished.setdefault(key.prefix, set()).update(missing)
 
     async def _replay(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> HeartbeatReply:
         """The attempt was taken before: the present view; only the very last attempt's is worth anything."""
@@ -132,7 +128,9 @@ class Heartbeats:
         fresh = handover.unraised(known.record, beat, member, known.sight)
         if not fresh or not await self._raise(known, stream, member, fresh):
             return known
-        return await self._desk.load_group(known.record.key)
+        known = await self._desk.load_group(known.record.key)
+        await self._desk.prove(known, stream)  # it may be another store by now, or one that went back
+        return known
 
     async def _raise(
         self, known: KnownGroup, stream: StreamRecord, member: Member, fresh: dict[ShardIndex, Holding]
@@ -157,6 +155,12 @@ class Heartbeats:
                     self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
                 case RaiseVerdict.SUPERSEDED:
                     pass  # a later layout is on record: the next tick adopts it
-        if correction.above_last(known.record, above):  # and not merely overtaken by a later grant of ours
-            await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the last token on record"))
+        if _proves_loss(known.record, above, fresh):
+            await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the token before the grant"))
         return True
+
+
+def _proves_loss(record: GroupRecord, above: Mapping[ShardIndex, Token], grants: Mapping[ShardIndex, Holding]) -> bool:
+    """The refused grants still stand, so it was no later grant on record that raised the marks."""
+    standing = any(s in record.holdings and record.holdings[s].token == grants[s].token for s in above)
+    return standing or bool(correction.above_last(record, above))
