@@ -1,5 +1,7 @@
 """Reads: they never change, provision or repair anything."""
 
+import contextlib
+
 from streamshard.core.desk import Desk
 from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupKey, ReshardingId, StreamPrefix
@@ -10,7 +12,7 @@ from streamshard.core.stream_commit import find_resharding
 from streamshard.core.stream_shape import in_phase, scope
 from streamshard.core.stream_wants import drain_looks
 from streamshard.core.stream_work import StreamWork
-from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound
+from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound, StreamNotFound
 
 _RETURNABLE = frozenset({ReshardingState.PREPARING, ReshardingState.ACTIVE, ReshardingState.DRAINING})
 
@@ -25,6 +27,13 @@ class Reading:
     async def stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Raise `StreamNotFound`."""
         return await self._desk.load_stream(prefix)
+
+    async def any_stream(self, prefix: StreamPrefix) -> StreamRecord:
+        """Also one that is still being created or removed; raises `StreamNotFound`."""
+        record = (await self._desk.store.load_stream(prefix)).record
+        if not isinstance(record, StreamRecord):
+            raise StreamNotFound(f"no stream '{prefix}': create it first, or mend the name")
+        return record
 
     async def routing(self, key: GroupKey) -> Routing:
         """From the stream's record alone."""
@@ -57,12 +66,16 @@ class Reading:
         """Every readable group, sorted by key; frozen ones are left out and stand in health."""
         views: list[GroupView] = []
         for prefix in await self._desk.store.prefixes():
-            try:
-                stream = await self._desk.load_stream(prefix)
-                views += [await self._view(stream, GroupKey(prefix, g.name)) for g in _active(stream)]
-            except (NotFound, MetadataCorrupt):
-                continue
+            with contextlib.suppress(NotFound, MetadataCorrupt):
+                views += await self._readable(await self._desk.load_stream(prefix))
         return tuple(views)
+
+    async def _readable(self, stream: StreamRecord) -> list[GroupView]:
+        views: list[GroupView] = []
+        for entry in _active(stream):
+            with contextlib.suppress(NotFound, MetadataCorrupt):
+                views.append(await self._view(stream, GroupKey(stream.prefix, entry.name)))
+        return views
 
     async def migration(self, prefix: StreamPrefix, resharding: ReshardingId) -> MigrationView:
         """Raise `StreamNotFound` or `MigrationNotFound`."""
@@ -70,15 +83,16 @@ class Reading:
         found = find_resharding(stream, resharding)
         if found is None:
             raise MigrationNotFound(f"no resharding '{resharding}' of stream '{prefix}' is on record")
-        return self._migration(stream, found)
+        return self.migration_view(stream, found)
 
     async def migrations(self, prefix: StreamPrefix) -> tuple[MigrationView, ...]:
         """The remembered reshardings and the active one, oldest first."""
         stream = await self._desk.load_stream(prefix)
         active = (stream.resharding,) if stream.resharding is not None else ()
-        return tuple(self._migration(stream, r) for r in (*stream.history, *active))
+        return tuple(self.migration_view(stream, r) for r in (*stream.history, *active))
 
-    def _migration(self, stream: StreamRecord, resharding: Resharding) -> MigrationView:
+    def migration_view(self, stream: StreamRecord, resharding: Resharding) -> MigrationView:
+        """A resharding of ``stream``, with what this coordinator has seen of its shards."""
         ended = resharding.state in ENDED
         preparing = {s.index for s in in_phase(stream, ShardPhase.PREPARING)}
         to_make = [index for index in scope(resharding) if resharding.to_count > resharding.from_count]
