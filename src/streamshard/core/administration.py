@@ -4,13 +4,23 @@ from collections.abc import Callable
 
 from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
 from streamshard.core.desk import Desk
+from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.ids import GroupName, StreamPrefix
 from streamshard.core.queries import GroupView, MigrationView
 from streamshard.core.reading import Reading
-from streamshard.core.stream import EntryState, Resharding, StreamRecord, StreamState
-from streamshard.core.stream_events import Undo
+from streamshard.core.stream import EntryState, StreamRecord, StreamState
+from streamshard.core.stream_commit import group_of_answer, stream_of_answer
+from streamshard.core.stream_events import StreamOutcome, Undo
 from streamshard.core.stream_work import Found, StreamWork
-from streamshard.errors import ProvisioningFailed, StateConflict, StoreSignal, StreamUnavailable
+from streamshard.errors import (
+    GroupNotFound,
+    NotFound,
+    ProvisioningFailed,
+    StateConflict,
+    StoreSignal,
+    StreamUnavailable,
+    Unavailable,
+)
 
 MAX_ROUNDS = 12
 """How many rounds a request works at its own command before it leaves the rest to the ticks."""
@@ -52,20 +62,19 @@ class Administration:
     async def _take_back(self, prefix: StreamPrefix) -> None:
         """Only a stream that was never in use is taken back; the ticks go on with what can't be done now."""
         await self._work.command(prefix, Undo(prefix))
-        try:
-            await self._work_until(prefix, lambda _: False)
-        except StreamUnavailable:
-            return
+        await self._carry_out(prefix)
 
     async def _work_until(self, prefix: StreamPrefix, done: Callable[[StreamRecord], bool]) -> Found:
         record: Found = None
         for _ in range(MAX_ROUNDS):
             turn = await self._work.round(prefix)
             record = turn.record
+            if isinstance(record, StreamRecord) and done(record):
+                break
             if turn.refusal is not None:
                 await self._take_back(prefix)
                 raise turn.refusal
-            if not isinstance(record, StreamRecord) or done(record) or not turn.worked:
+            if not isinstance(record, StreamRecord) or not turn.worked:
                 break
         return record
 
@@ -75,42 +84,47 @@ class Administration:
             for _ in range(MAX_ROUNDS):
                 if not (await self._work.round(prefix)).worked:
                     return
-        except (StreamUnavailable, StoreSignal):
+        except (Unavailable, StoreSignal):
             return
 
     async def scale(self, command: Scale) -> MigrationView:
         """Start a resharding, or go on with the same one."""
-        outcome = await self._work.command(command.prefix, command)
-        return await self._under_way(command.prefix, outcome.resharding)
+        return await self._under_way(command.prefix, await self._work.command(command.prefix, command))
 
     async def rollback(self, command: Rollback) -> MigrationView:
         """Take a resharding back."""
-        outcome = await self._work.command(command.prefix, command)
-        return await self._under_way(command.prefix, outcome.resharding)
+        return await self._under_way(command.prefix, await self._work.command(command.prefix, command))
 
     async def amend(self, command: Amend) -> MigrationView:
         """Change which foreign groups a running resharding ignores."""
-        outcome = await self._work.command(command.prefix, command)
-        return await self._under_way(command.prefix, outcome.resharding)
+        return await self._under_way(command.prefix, await self._work.command(command.prefix, command))
 
-    async def _under_way(self, prefix: StreamPrefix, resharding: Resharding | None) -> MigrationView:
-        assert resharding is not None, "an accepted resharding command names its resharding"
+    async def _under_way(self, prefix: StreamPrefix, outcome: StreamOutcome) -> MigrationView:
+        """What is committed is answered as such, also if the store or Redis went away just now."""
+        assert outcome.resharding is not None, "an accepted resharding command names its resharding"
+        assert isinstance(outcome.record, StreamRecord), "a resharding is on a stream's record"
         await self._carry_out(prefix)
-        return await self._reading.migration(prefix, resharding.id)
+        try:
+            return await self._reading.migration(prefix, outcome.resharding.id)
+        except (Unavailable, NotFound):
+            return self._reading.migration_view(outcome.record, outcome.resharding)
 
-    async def delete_group(self, command: DeleteGroup) -> GroupView:
-        """Delete a group; returns it as it was."""
-        before = await self._reading.group(command.key)
-        await self._work.command(command.key.prefix, command)
-        await self._carry_out(command.key.prefix)
-        return before
+    async def delete_group(self, command: DeleteGroup) -> GroupFacts:
+        """Delete a group; returns it as it was, also to whoever asks again under the same idempotency key."""
+        key = command.key
+        outcome = await self._work.command(key.prefix, command)
+        await self._carry_out(key.prefix)
+        facts = None if outcome.answer is None else group_of_answer(outcome.answer)
+        if facts is None:
+            raise GroupNotFound(f"no group '{key.group}' on stream '{key.prefix}': it is being deleted already")
+        return facts
 
-    async def delete_stream(self, command: DeleteStream) -> StreamRecord:
-        """Delete a stream with its groups; returns it as it was."""
-        before = await self._reading.stream(command.prefix)
-        await self._work.command(command.prefix, command)
+    async def delete_stream(self, command: DeleteStream) -> StreamFacts:
+        """Delete a stream with its groups, or give up its create; returns it as it was."""
+        outcome = await self._work.command(command.prefix, command)
         await self._carry_out(command.prefix)
-        return before
+        assert outcome.answer is not None, "an accepted command has an answer"
+        return stream_of_answer(command.prefix, outcome.answer)
 
 
 def _has_group(record: StreamRecord, name: GroupName) -> bool:

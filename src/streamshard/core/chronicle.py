@@ -7,6 +7,7 @@ import attrs
 from streamshard.core.group import GroupRecord, Member, MemberState
 from streamshard.core.ids import GroupName, ShardIndex, StreamPrefix
 from streamshard.core.stream import Resharding, ShardPhase, StreamRecord
+from streamshard.core.stream_events import StreamOutcome
 
 
 @attrs.frozen
@@ -93,6 +94,19 @@ def _stream_events(before: StreamRecord | None, after: StreamRecord) -> Iterator
     if new is not None and (old is None or old.id != new.id or old.state is not new.state):
         text = f"{new.from_count} -> {new.to_count}: {new.state.value} ({new.id})"
         yield Event("resharding", after.prefix, text)
+
+
+def gone(prefix: StreamPrefix, group: GroupName | None = None) -> Event:
+    """A stream, or one group of it, was deleted."""
+    return Event("stream-deleted" if group is None else "group-deleted", prefix, "its numbers are kept", group)
+
+
+def alarms(prefix: StreamPrefix, outcome: StreamOutcome) -> tuple[Event, ...]:
+    """What an operator has to hear of at once: retired keys that came back, and writes that the store lost."""
+    back = [Event("revived", prefix, "a retired key came back: it is drained again", shard=s) for s in outcome.revived]
+    if outcome.discontinuity is None:
+        return tuple(back)
+    return (*back, Event("stream-lineage", prefix, outcome.discontinuity))
 
 
 def _latest(record: StreamRecord) -> Resharding | None:

@@ -1,6 +1,6 @@
 """Loading, deciding and committing a stream's record, and asking Redis for what the record wants."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TypeVar
 
 import attrs
@@ -8,11 +8,13 @@ import attrs
 from streamshard.core import chronicle
 from streamshard.core.admin import CreateGroup, CreateStream, DeleteGroup
 from streamshard.core.desk import Desk
-from streamshard.core.effects import DropGroup, MendLag, Provision, RaiseLayout, Seal
+from streamshard.core.effects import DropGroup, DropShard, MendLag, Provision, RaiseLayout, Seal
+from streamshard.core.facts import GroupFacts, group_facts
 from streamshard.core.group import GroupRecord, GroupTombstone
 from streamshard.core.groups import bury_group, found_group
 from streamshard.core.ids import GroupKey, GroupName, Lineage, Nonce, StreamPrefix
 from streamshard.core.ports import GroupChange, StoreSource, StreamChange, StreamSnapshot, Transaction
+from streamshard.core.queries import GroupView
 from streamshard.core.stream import StreamRecord, StreamState, StreamTombstone
 from streamshard.core.stream_events import (
     AdminCommand,
@@ -33,7 +35,16 @@ from streamshard.core.stream_fences import fences_wanted
 from streamshard.core.stream_sight import StreamSight
 from streamshard.core.stream_wants import Order, Pace, wanted
 from streamshard.core.streams import decide_stream
-from streamshard.errors import CommitUncertain, RevisionConflict, SourceChanged, StateConflict, StreamshardError
+from streamshard.errors import (
+    CommitUncertain,
+    MetadataCorrupt,
+    RevisionConflict,
+    SourceChanged,
+    StateConflict,
+    StoreUnavailable,
+    StreamshardError,
+    Unavailable,
+)
 
 MAX_ATTEMPTS = 8
 BACKOFF_MS = 30
@@ -66,6 +77,11 @@ class StreamWork:
         """What this coordinator has seen of the stream, for display."""
         known = self._sights.get(record.prefix)
         return known[1] if known is not None else StreamSight.first(record, self._desk.clock.boot())
+
+    def forget_streams(self, present: Set[StreamPrefix]) -> None:
+        """Drop what was seen of every stream but these."""
+        for prefix in [prefix for prefix in self._sights if prefix not in present]:
+            del self._sights[prefix]
 
     async def command(self, prefix: StreamPrefix, command: StreamCommand) -> StreamOutcome:
         """Decide and commit, again after every lost race; raises what the decision refuses."""
@@ -106,20 +122,29 @@ class StreamWork:
         marks = await desk.streams.read_fences(prefix, wanted_marks) if wanted_marks else ()
         creates = isinstance(command, CreateStream | CreateGroup) and bool(wanted_marks)
         probes = await desk.streams.probe(prefix, wanted_marks) if creates else ()
-        groups = await self._groups(record)
+        groups = await self._groups(record, command)
         return attrs.evolve(
             context,
             marks=marks,
             probes=probes,
+            group=_asked_about(command, record, groups),
             live_members={g.key.group: sum(m.live for m in g.members.values()) for g in groups},
             quarantined=tuple(g.key.group for g in groups if g.quarantine is not None),
         )
 
-    async def _groups(self, record: Found) -> tuple[GroupRecord, ...]:
+    async def _groups(self, record: Found, command: AdminCommand) -> tuple[GroupRecord, ...]:
+        """The groups that a command concerns; what is wrong with another group's record is no reason against it."""
         if not isinstance(record, StreamRecord) or record.state is not StreamState.ACTIVE:
             return ()
-        found = [await self._desk.store.load_group(GroupKey(record.prefix, name)) for name in record.groups]
-        return tuple(s.record for s in found if isinstance(s.record, GroupRecord))
+        about = command.key.group if isinstance(command, CreateGroup | DeleteGroup) else None
+        found: list[GroupRecord | GroupTombstone | None] = []
+        for name in record.groups:
+            try:
+                found.append((await self._desk.store.load_group(GroupKey(record.prefix, name))).record)
+            except MetadataCorrupt:
+                if about in (None, name):
+                    raise
+        return tuple(group for group in found if isinstance(group, GroupRecord))
 
     async def _commit(self, snapshot: StreamSnapshot, outcome: StreamOutcome, context: StreamContext) -> None:
         before, after = snapshot.record, outcome.record
@@ -133,12 +158,22 @@ class StreamWork:
         except CommitUncertain:
             await self._look_up(after.prefix, context.nonce)
         self._committed(before, after, [g for g in groups if g is not None])
+        self._desk.note(chronicle.alarms(after.prefix, outcome))
 
     async def _look_up(self, prefix: StreamPrefix, nonce: Nonce) -> None:
-        record = (await self._desk.store.load_stream(prefix)).record
+        record = await self._load_patiently(prefix)
         ring = record.ring if isinstance(record, StreamRecord) else ()
         if nonce not in ring and (record is None or record.version.nonce != nonce):
             raise RevisionConflict(f"the commit to stream '{prefix}' did not arrive")
+
+    async def _load_patiently(self, prefix: StreamPrefix) -> Found:
+        """What broke off the answer to a commit is often over in a moment: the operator is owed the truth."""
+        for attempt in range(1, MAX_ATTEMPTS):
+            try:
+                return (await self._desk.store.load_stream(prefix)).record
+            except StoreUnavailable:
+                await self._desk.pause(BACKOFF_MS * attempt)
+        return (await self._desk.store.load_stream(prefix)).record
 
     async def _founded(
         self, after: StreamRecord | StreamTombstone, name: GroupName, source: StoreSource
@@ -165,13 +200,16 @@ class StreamWork:
             if isinstance(change.value, GroupRecord):
                 self._desk.note(chronicle.group_events(None, change.value))
             elif isinstance(change.value, GroupTombstone):
-                self._desk.groups.pop(change.key, None)
+                self._desk.forget_groups([change.key])
+                self._desk.note([chronicle.gone(after.prefix, change.key.group)])
         if isinstance(after, StreamTombstone):
             self._desk.layouts.pop(after.prefix, None)
+            self._desk.notices.tell(after.prefix)
+            self._desk.note([chronicle.gone(after.prefix)])
             return
         self._desk.note(chronicle.stream_events(before if isinstance(before, StreamRecord) else None, after))
         if after.state is StreamState.ACTIVE:
-            self._desk.layouts[after.prefix] = after
+            self._desk.see_layout(after)
 
     async def round(self, prefix: StreamPrefix) -> Round:
         """Ask Redis once for everything that the record wants now, and take in its answers."""
@@ -206,6 +244,8 @@ class StreamWork:
             await self.command(prefix, observation)
         except StateConflict:
             return None  # somebody else goes on with it
+        except Unavailable:
+            raise
         except StreamshardError as refusal:
             return refusal
         return None
@@ -222,12 +262,19 @@ class StreamWork:
             answers.append(LayoutRaised(tuple(zip(raises, await streams.raise_layouts(raises), strict=True))))
         if seals := _of(orders, Seal):
             answers.append(Sealed(tuple([(seal, await streams.seal(seal)) for seal in seals])))
-        if tidies := [o for o in orders if isinstance(o, DropGroup | MendLag)]:
+        if tidies := [o for o in orders if isinstance(o, DropGroup | DropShard | MendLag)]:
             answers.append(Tidied(tuple(zip(tidies, await streams.tidy(tidies), strict=True))))
         if probes := _of(orders, ProbeShard):
             looks = await streams.probe(prefix, [p.shard for p in probes])
             answers.append(Probed(tuple(zip(probes, looks, strict=True))))
         return answers
+
+
+def _asked_about(command: AdminCommand, record: Found, groups: Sequence[GroupRecord]) -> GroupFacts | None:
+    """What the delete of a group is to be answered with: the group as it was."""
+    if not isinstance(command, DeleteGroup) or not isinstance(record, StreamRecord):
+        return None
+    return next((group_facts(GroupView(record, g, {})) for g in groups if g.key == command.key), None)
 
 
 def _of(orders: Sequence[Order], kind: type[OneOrder]) -> list[OneOrder]:
