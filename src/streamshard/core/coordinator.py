@@ -5,6 +5,7 @@ from streamshard.core.administration import Administration
 from streamshard.core.chronicle import Event
 from streamshard.core.commands import Heartbeat
 from streamshard.core.desk import Desk
+from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.heartbeats import Heartbeats
 from streamshard.core.ids import GroupKey, ReshardingId, ShardIndex, StreamPrefix
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
@@ -15,6 +16,7 @@ from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.stream import StreamRecord
 from streamshard.core.stream_work import StreamWork
 from streamshard.core.ticking import Ticking
+from streamshard.core.watching import Watches
 from streamshard.errors import ConfigurationError, StreamUnavailable, Unavailable
 
 STALLED_TICKS = 5
@@ -42,6 +44,8 @@ class Coordinator:
         self._administration = Administration(self._desk, self._work, self._reading)
         self._heartbeats = Heartbeats(self._desk)
         self._ticking = Ticking(self._desk, self._work)
+        self.watches = Watches(self._desk)
+        """What whoever holds watches open asks; see `streamshard.adapters.watchtower`."""
 
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt of one instance; never raises for what a member may send."""
@@ -71,11 +75,11 @@ class Coordinator:
         """Change which foreign groups a running resharding ignores."""
         return await self._administration.amend(command)
 
-    async def delete_group(self, command: DeleteGroup) -> GroupView:
+    async def delete_group(self, command: DeleteGroup) -> GroupFacts:
         """Delete a group; returns it as it was."""
         return await self._administration.delete_group(command)
 
-    async def delete_stream(self, command: DeleteStream) -> StreamRecord:
+    async def delete_stream(self, command: DeleteStream) -> StreamFacts:
         """Delete a stream with its groups; returns it as it was."""
         return await self._administration.delete_stream(command)
 
@@ -116,7 +120,7 @@ class Coordinator:
             store=await self._store_health(),
             redis=await self._redis_health(),
             loop=self._loop_health(),
-            invariant_violations=tuple(f"frozen: {why}" for why in self._ticking.frozen.values()),
+            invariant_violations=self._ticking.violations(),
         )
 
     async def _store_health(self) -> str:

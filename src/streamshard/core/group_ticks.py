@@ -1,9 +1,11 @@
 """What a tick does to a group: prove the load, decide what time has done, commit it."""
 
+from streamshard.core import correction
 from streamshard.core.decide import decide_tick
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.group import LIVE, GroupRecord
 from streamshard.core.ids import GroupKey
+from streamshard.core.invariants import group_step_violations, group_violations
 from streamshard.core.stream import StreamRecord
 from streamshard.core.stream_events import GroupSummary
 
@@ -11,9 +13,11 @@ from streamshard.core.stream_events import GroupSummary
 async def look(desk: Desk, key: GroupKey, stream: StreamRecord) -> KnownGroup:
     """Load a group, and commit whatever time alone has done to it.
 
-    Raises `RevisionConflict` if somebody else changed it meanwhile: the next tick looks again.
+    Raises `RevisionConflict` if somebody else changed it meanwhile: the next tick looks again. Raises
+    `MetadataCorrupt`, from then on, if it came to be what it is by a step that no coordinator may take.
     """
     known = await desk.load_group(key)
+    _judge(known)
     await desk.prove(known, stream)
     context = desk.context(stream, known.sight.source)
     outcome = decide_tick(known.record, known.rows, context, known.sight)
@@ -23,6 +27,21 @@ async def look(desk: Desk, key: GroupKey, stream: StreamRecord) -> KnownGroup:
         for instance in outcome.drop_rows:
             known.rows.pop(instance, None)
     return known
+
+
+def _judge(known: KnownGroup) -> None:
+    """Look at the record, and compare it with what the tick before saw.
+
+    Writes that the store lost are no breach: a new lineage mends them.
+    """
+    before, after = known.judged, known.record
+    if before is after:
+        return
+    known.judged, known.wrong = after, group_violations(after)
+    if before is None or before.lineage != after.lineage:
+        known.broken = ()
+    elif not correction.regressed(after, before.version):
+        known.broken += group_step_violations(before, after)
 
 
 def summary(record: GroupRecord) -> GroupSummary:

@@ -1,5 +1,6 @@
 """The tick: look at everything once, and do what is wanted. One stream's trouble stays its own."""
 
+import contextlib
 from collections.abc import Coroutine
 
 from streamshard.core import group_ticks, mending
@@ -15,7 +16,6 @@ from streamshard.errors import (
     NotFound,
     SourceChanged,
     StoreSignal,
-    StoreUnavailable,
     StreamUnavailable,
     Unavailable,
 )
@@ -30,14 +30,19 @@ class Ticking:
         self.began: Instant | None = None
         self.ended: Instant | None = None
         self.frozen: dict[str, str] = {}
-        """Records that can't be trusted, and why: nothing is done to them."""
-        self.redis_away: str | None = None
-        """Why Redis could not be asked in the last tick."""
+        """Records that the last tick found not to be trusted, and why: nothing is done to them."""
+        self._wrong: dict[str, tuple[str, ...]] = {}
+        self._found: tuple[dict[str, str], dict[str, tuple[str, ...]]] = {}, {}
+
+    def violations(self) -> tuple[str, ...]:
+        """What the last tick found that must not be: records that can't be trusted, and breaches of invariants."""
+        frozen = [f"{name}: frozen: {why}" for name, why in self.frozen.items()]
+        return (*frozen, *(f"{name}: {what}" for name, found in self._wrong.items() for what in found))
 
     async def tick(self) -> None:
         """Raise `StoreUnavailable` if not even the list of streams can be read."""
         self._mind_the_time()
-        self.redis_away = None
+        self._found = {}, {}
         try:
             prefixes = await self._desk.store.prefixes()
         except Unavailable:
@@ -45,7 +50,9 @@ class Ticking:
             raise
         for prefix in prefixes:
             await self._stream(prefix)
-        self._forget(set(prefixes))
+        self._desk.forget_streams(set(prefixes))
+        self._work.forget_streams(set(prefixes))
+        self.frozen, self._wrong = self._found
         self.ended = self._desk.clock.boot()
 
     def _mind_the_time(self) -> None:
@@ -54,10 +61,6 @@ class Ticking:
         if self.began is not None and now - self.began > timing.tick_ms + timing.heartbeat_ms // 2:
             self._desk.restart_timers(now)
         self.began = now
-
-    def _forget(self, prefixes: set[StreamPrefix]) -> None:
-        for key in [key for key in self._desk.groups if key.prefix not in prefixes]:
-            del self._desk.groups[key]
 
     async def _stream(self, prefix: StreamPrefix) -> None:
         try:
@@ -68,15 +71,16 @@ class Ticking:
             return  # somebody else is at it: the next tick sees what came of it
         except MetadataCorrupt as broken:
             self._freeze(prefix, broken)
-        except StoreUnavailable:
+        except Unavailable:
             self._desk.restart_timers(self._desk.clock.boot())
 
     async def _look(self, prefix: StreamPrefix) -> None:
         record = await self._reshard(prefix)
-        self.frozen.pop(prefix, None)
+        keys = [GroupKey(prefix, name) for name in _active(record)] if record is not None else []
+        self._desk.forget_groups([key for key in self._desk.groups if key.prefix == prefix and key not in keys])
         if record is None:
             return
-        groups = [await self._group(GroupKey(prefix, name), record) for name in _active(record)]
+        groups = [await self._group(key, record) for key in keys]
         known = [group for group in groups if group is not None]
         seen = GroupsSeen(tuple(group_ticks.summary(group.record) for group in known))
         await self._ask_redis(mending.mend(self._desk, record, known))
@@ -89,15 +93,13 @@ class Ticking:
         record = (await self._desk.store.load_stream(prefix)).record
         if not isinstance(record, StreamRecord) or record.state is not StreamState.ACTIVE:
             return None
-        self._desk.layouts[prefix] = record
+        self._desk.see_layout(record)
         return record
 
     async def _ask_redis(self, asking: Coroutine[object, object, object]) -> None:
         """Redis being away stops nothing that only needs the store."""
-        try:
+        with contextlib.suppress(StreamUnavailable):
             await asking
-        except StreamUnavailable as away:
-            self.redis_away = away.message
 
     async def _group(self, key: GroupKey, stream: StreamRecord) -> KnownGroup | None:
         try:
@@ -109,14 +111,21 @@ class Ticking:
             if isinstance(signal, SourceChanged):
                 raise
             return None
-        self.frozen.pop(str(key), None)
+        if known.wrong:
+            self._tell(str(key), known)
         return known
+
+    def _tell(self, name: str, known: KnownGroup) -> None:
+        if self._wrong.get(name) != known.wrong:
+            key = known.record.key
+            self._desk.note([Event("violation", key.prefix, what, key.group) for what in known.wrong])
+        self._found[1][name] = known.wrong
 
     def _freeze(self, name: str, broken: MetadataCorrupt) -> None:
         if name not in self.frozen:
             prefix = StreamPrefix(name.split("/", 1)[0])
             self._desk.note([Event("frozen", prefix, f"{name}: {broken.message}")])
-        self.frozen[name] = broken.message
+        self._found[0][name] = broken.message
 
 
 def _active(record: StreamRecord) -> list[GroupName]:
