@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -17,6 +17,8 @@ Value = TypeVar("Value")
 
 MEMORY = "memory:"
 SQLITE = "sqlite:///"
+_ONE_SERVER = frozenset({"redis", "rediss"})
+_CLUSTER = frozenset({"redis+cluster", "rediss+cluster"})
 
 
 @attrs.frozen
@@ -41,7 +43,11 @@ class Option:
 OPTIONS = (
     Option("host", "127.0.0.1", "Address to listen on; a loopback one while there are no accounts."),
     Option("port", "8080", "Port to listen on; 0 takes a free one."),
-    Option("store", "sqlite:///streamshard.db", "Where metadata is kept: sqlite:///PATH, or memory: to try things."),
+    Option(
+        "store",
+        "sqlite:///streamshard.db",
+        "Where metadata is kept: sqlite:///PATH, redis://…, redis+cluster://HOST:PORT,…, or memory: to try things.",
+    ),
     Option("redis", "redis://127.0.0.1:6379", "The Redis with the shards: redis://…, or memory: to try things."),
     Option("lease", "15s", "How long a member may read without a heartbeat."),
     Option("heartbeat", "3s", "How often members renew."),
@@ -152,21 +158,31 @@ def _loopback(text: str) -> str:
 
 
 def _store_url(text: str) -> str:
-    if text == MEMORY or (text.startswith(SQLITE) and len(text) > len(SQLITE)):
+    in_file = text.startswith(SQLITE) and len(text) > len(SQLITE)
+    if text == MEMORY or in_file or _names_redis(text, _ONE_SERVER | _CLUSTER):
         return text
-    raise ValueError("must be sqlite:///PATH (a fourth slash starts an absolute path) or memory:")
+    raise ValueError(
+        "must be sqlite:///PATH (a fourth slash starts an absolute path), redis://HOST:PORT, rediss://HOST:PORT for "
+        "TLS, redis+cluster://HOST:PORT,HOST:PORT or rediss+cluster://… for some nodes of a cluster, or memory:"
+    )
 
 
 def _redis_url(text: str) -> str:
     # The text itself stays out of the message: it may hold a password.
-    try:
-        parts = urlsplit(text)
-        named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        named = False
-    if text == MEMORY or (named and parts.scheme in {"redis", "rediss"}):
+    if text == MEMORY or _names_redis(text, _ONE_SERVER):
         return text
     raise ValueError("must be redis://HOST:PORT, rediss://HOST:PORT for TLS, or memory:")
+
+
+def _names_redis(text: str, schemes: Set[str]) -> bool:
+    try:
+        parts = urlsplit(text)
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        servers = [urlsplit(f"//{host}") for host in hosts]
+        named = all(server.hostname and (server.port is None or server.port > 0) for server in servers)
+    except ValueError:
+        return False
+    return named and parts.scheme in schemes and (len(hosts) == 1 or parts.scheme in _CLUSTER)
 
 
 def without_password(url: str) -> str:

@@ -33,7 +33,7 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
     """Build everything; on the way out close it, streams before the store.
 
     ``world`` is what ``redis = "memory:"`` means, for whoever shares it with consumers of this process.
-    Raises `UnsupportedSchema` or `StoreUnavailable` if the store can't be used.
+    Raises `ConfigurationError`, `UnsupportedSchema` or `StoreUnavailable` if the store can't be used.
     """
     clock, entropy = SystemClock(), SystemEntropy()
     store = await _store(settings.store)
@@ -45,11 +45,15 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
 
 
 async def _store(url: str) -> MetadataStore:
-    # Imported here: whoever keeps metadata in memory need not have the driver.
+    # Imported here: nobody waits for the driver of a store that is not used.
     if url == MEMORY:
         from streamshard.adapters.stores.memory import MemoryStore
 
         return MemoryStore()
+    if not url.startswith(SQLITE):
+        from streamshard.adapters.stores.redis import RedisStore
+
+        return await RedisStore.open(url)
     from streamshard.adapters.stores.sqlite import SqliteStore
 
     return await SqliteStore.open(url.removeprefix(SQLITE))

@@ -82,6 +82,11 @@ def test_loopback_addresses_are_served(host: str, bound: str) -> None:
         ("host", "example.com"),
         ("store", "sqlite:///"),
         ("store", "postgres://x"),
+        ("store", "redis://"),
+        ("store", "redis://:pw@one:1,two:2"),
+        ("store", "redis+cluster://:pw@one:1,"),
+        ("store", "redis+cluster://:pw@one:notaport"),
+        ("redis", "redis+cluster://one:1"),
         ("redis", "http://127.0.0.1"),
         ("redis", "redis://"),
         ("redis", "redis://:pw@127.0.0.1:notaport"),
@@ -96,6 +101,13 @@ def test_a_bad_value_is_refused_by_its_argument(name: str, value: str) -> None:
 
     assert message.startswith(f"--{name.replace('_', '-')}: ")
     assert "pw" not in message
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://one", "rediss://u:p@one:1/3", "redis+cluster://one:1,two:2", "rediss+cluster://:p@[::1]:1"]
+)
+def test_metadata_may_be_in_redis_or_in_a_cluster_of_it(url: str) -> None:
+    assert serve_settings({"store": url}, {}).store == url
 
 
 def test_a_kubernetes_service_link_is_no_port() -> None:
@@ -115,6 +127,7 @@ def test_every_default_is_what_the_settings_say() -> None:
         ("redis://user:secret@host:1/0", "redis://***@host:1/0"),
         ("redis://host:1?password=secret", "redis://host:1"),
         ("redis://:s%40cret@host", "redis://***@host"),
+        ("redis+cluster://user:secret@one:1,two:2", "redis+cluster://***@one:1,two:2"),
         ("memory:", "memory:"),
     ],
 )

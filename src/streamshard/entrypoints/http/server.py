@@ -48,7 +48,7 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
                 "coordinator %s listens on %s (store %s, redis %s)",
                 built.coordinator.settings.coordinator_id,
                 _address(listener),
-                settings.store,
+                without_password(settings.store),
                 without_password(settings.redis),
             )
             await server.serve(sockets=[listener])
