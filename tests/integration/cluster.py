@@ -133,7 +133,7 @@ class Cluster:
         folder = self._folder / str(number)
         folder.mkdir()
         for _ in range(5):
-            port, bus = _free_ports()
+            port, bus = free_ports()
             process = self._spawn(folder, port, bus)
             if _answers(process, port):
                 return Node(port, bus, folder, process)
@@ -193,7 +193,7 @@ def _replicas(node: Node) -> int:
 
 
 def _state(node: Node) -> str:
-    fields = ask(node.port, "CLUSTER", "INFO").decode().splitlines()
+    fields: list[str] = ask(node.port, "CLUSTER", "INFO").decode().splitlines()
     return dict(line.split(":", 1) for line in fields)["cluster_state"]
 
 
@@ -211,7 +211,8 @@ def _answers(process: "subprocess.Popen[bytes]", port: int) -> bool:
     return False
 
 
-def _free_ports() -> tuple[int, int]:
+def free_ports() -> tuple[int, int]:
+    """Two ports that nobody uses now."""
     with socket.socket() as one, socket.socket() as two:
         one.bind((HOST, 0))
         two.bind((HOST, 0))

@@ -1,4 +1,4 @@
-"""A process that increments, for tests with several processes: ``python -m … PATH NAME COUNT``.
+"""A process that increments, for tests with several processes: ``python -m … PATH-OR-URL NAME COUNT``.
 
 Each commit raises the stream's and the group's counter together and writes a row; COUNT 0 goes on
 until the process is killed. Says ``ready`` once the store is open and each number it has committed.
@@ -9,15 +9,16 @@ import contextlib
 import itertools
 import sys
 
+from streamshard.adapters.stores.redis import RedisStore
 from streamshard.adapters.stores.sqlite import SqliteStore
 from streamshard.core.ids import InstanceId, Nonce, next_version
-from streamshard.core.ports import GroupChange, RowWrite, StreamChange, Transaction
+from streamshard.core.ports import GroupChange, MetadataStore, RowWrite, StreamChange, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import RevisionConflict
 from streamshard.testing.samples import BILLING, KEY, ORDERS, a_group, a_row, a_stream
 
 
-async def increment(store: SqliteStore, name: str, turn: int) -> int:
+async def increment(store: MetadataStore, name: str, turn: int) -> int:
     """Raise both counters by one; returns the number reached."""
     while True:
         stream = await store.load_stream(ORDERS)
@@ -36,9 +37,9 @@ async def increment(store: SqliteStore, name: str, turn: int) -> int:
             return after.revision
 
 
-async def run(path: str, name: str, count: int) -> None:
+async def run(place: str, name: str, count: int) -> None:
     """Increment so often, or for ever."""
-    store = await SqliteStore.open(path)
+    store: MetadataStore = await (RedisStore.open(place) if "://" in place else SqliteStore.open(place))
     try:
         print("ready", flush=True)
         for turn in range(count) if count else itertools.count():
