@@ -149,3 +149,13 @@ class MendLag:
     generation: Generation
     layout: LayoutVersion
     group: GroupName
+
+
+@attrs.frozen
+class DropShard:
+    """Delete the key with whatever is on it and mark it sealed: its stream is deleted, data and all."""
+
+    prefix: StreamPrefix
+    shard: ShardIndex
+    generation: Generation
+    layout: LayoutVersion

@@ -12,6 +12,7 @@ import attrs
 from streamshard.core.commands import Heartbeat
 from streamshard.core.effects import (
     DropGroup,
+    DropShard,
     GuardResult,
     MendLag,
     Provision,
@@ -180,8 +181,8 @@ class StreamBackend(Protocol):
         """Retire a shard if nothing is left on it for any group but the ignored ones."""
         ...
 
-    async def tidy(self, orders: Sequence[DropGroup | MendLag]) -> tuple[GuardResult, ...]:
-        """Drop the groups of deleted ones, mend counters; results in the order of ``orders``."""
+    async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
+        """Drop what was deleted (groups, whole shards), mend counters; results in the order of ``orders``."""
         ...
 
 

@@ -115,6 +115,7 @@ def _founded(grave: StreamTombstone | None, command: CreateStream, context: Stre
         routing_protocol=command.routing_protocol,
         created_at=context.wall,
         adopt=command.adopt,
+        idempotency=grave.idempotency if grave is not None else (),
     )
 
 
@@ -138,7 +139,7 @@ def _create_again(record: StreamRecord, command: CreateStream, context: StreamCo
     if record.state is StreamState.ACTIVE:
         text = f"stream '{record.prefix}' exists with {record.routed_count} shards: scale it, or choose another prefix"
         return refused(record, StreamExists(text))
-    if not _same_stream(record, command):
+    if record.drop_data or not _same_stream(record, command):
         doing = "created" if record.state is StreamState.CREATING else "removed"
         text = f"stream '{record.prefix}' is being {doing} by another request: retry when that is done"
         return refused(record, StateConflict(text))

@@ -1,16 +1,26 @@
 """Deleting groups and streams. What is deleted leaves numbers behind that its successor continues above."""
 
+import json
+
 import attrs
 
 from streamshard.core.admin import DeleteGroup, DeleteStream
-from streamshard.core.effects import DropGroup, GuardResult
+from streamshard.core.effects import DropGroup, DropShard, GuardResult
 from streamshard.core.ids import GroupName, LayoutVersion, ShardIndex
 from streamshard.core.provisioning import undo
 from streamshard.core.resharding import under_way
-from streamshard.core.stream import EntryState, GroupEntry, ShardPhase, StreamRecord, StreamState, StreamTombstone
+from streamshard.core.stream import (
+    EntryState,
+    GroupEntry,
+    IdempotentAnswer,
+    ShardPhase,
+    StreamRecord,
+    StreamState,
+    StreamTombstone,
+)
 from streamshard.core.stream_events import StreamContext, StreamOutcome, Tidied, refused
-from streamshard.core.stream_shape import readable
-from streamshard.errors import Conflict, GroupHasMembers, GroupNotFound, InvalidRequest, StateConflict, StreamshardError
+from streamshard.core.stream_shape import readable, with_shards
+from streamshard.errors import Conflict, GroupHasMembers, GroupNotFound, StateConflict, StreamshardError
 
 
 def delete_group(record: StreamRecord, command: DeleteGroup, context: StreamContext) -> StreamOutcome:
@@ -57,13 +67,16 @@ def _members_in_the_way(names: tuple[GroupName, ...], context: StreamContext) ->
 
 
 def tidied(record: StreamRecord, command: Tidied) -> StreamOutcome:
-    """Forget a deleted group once one round has dropped it from every shard that is read."""
-    dropped = {
-        (order.group, order.shard)
-        for order, result in command.answers
-        if isinstance(order, DropGroup) and result is GuardResult.DONE and order.layout == record.layout_version
-    }
-    return StreamOutcome(_without_dropped(record, dropped))
+    """Forget a deleted group once one round has dropped it from every shard that is read; retire dropped shards."""
+    done = [order for order, result in command.answers if result is GuardResult.DONE]
+    dropped = {(o.group, o.shard) for o in done if isinstance(o, DropGroup) and o.layout == record.layout_version}
+    over = [o for o in done if isinstance(o, DropShard) and _is_present(record, o)]
+    sealed = [attrs.evolve(record.shards[o.shard], phase=ShardPhase.SEALED) for o in over]
+    return StreamOutcome(_without_dropped(with_shards(record, sealed), dropped))
+
+
+def _is_present(record: StreamRecord, order: DropShard) -> bool:
+    return order.shard in record.shards and record.shards[order.shard].generation == order.generation
 
 
 def _without_dropped(record: StreamRecord, dropped: set[tuple[GroupName, ShardIndex]]) -> StreamRecord:
@@ -79,34 +92,42 @@ def _without_dropped(record: StreamRecord, dropped: set[tuple[GroupName, ShardIn
 
 
 def delete_stream(record: StreamRecord, command: DeleteStream, context: StreamContext) -> StreamOutcome:
-    """Bury the stream and its groups; keys that still exist stay as they are, with all that is on them."""
+    """Bury the stream and its groups; keys that still exist stay as they are, unless the data is to go too.
+
+    Then the record stays, out of everybody's sight, until each key is known to be gone: nobody could go on
+    with the work otherwise.
+    """
     if record.state is not StreamState.ACTIVE:
         return undo(record)
     refusal = _stream_refusal(record, command, context)
     if refusal is not None:
         return refused(record, refusal)
     gone = tuple(name for name, entry in record.groups.items() if entry.state is EntryState.ACTIVE)
+    if command.drop_data and any(shard.phase is not ShardPhase.SEALED for shard in record.shards.values()):
+        going = attrs.evolve(record, state=StreamState.REMOVING, groups={}, drop_data=True)
+        return StreamOutcome(going, removed_groups=gone)
     return StreamOutcome(bury(record, context), removed_groups=gone)
 
 
 def _stream_refusal(record: StreamRecord, command: DeleteStream, context: StreamContext) -> StreamshardError | None:
-    left = [shard for shard in record.shards.values() if shard.phase is not ShardPhase.SEALED]
     if record.resharding is not None:
         return under_way(record.resharding)
-    if command.drop_data and left:
-        return InvalidRequest(
-            f"dropData: {len(left)} shards still exist: scale the stream to 0, which proves them empty and "
-            "deletes their keys, then delete it; or leave dropData out and delete the keys yourself"
-        )
     return None if command.force else _members_in_the_way(tuple(record.groups), context)
 
 
 def bury(record: StreamRecord, context: StreamContext) -> StreamTombstone:
     """What stays of a deleted stream: the numbers that a stream of that name must continue above."""
+    undone = record.state is not StreamState.ACTIVE and not record.drop_data
     return StreamTombstone(
         prefix=record.prefix,
         version=record.version,
         layout_version=LayoutVersion(record.layout_version + 1),
         generations={index: shard.generation for index, shard in record.shards.items()},
         deleted_at=context.wall,
+        idempotency=tuple(a for a in record.idempotency if not undone or is_of_delete(a)),
     )
+
+
+def is_of_delete(answer: IdempotentAnswer) -> bool:
+    """The answer to a delete; a create that was given up has no answer, and may be tried again."""
+    return str(json.loads(answer.answer)["action"]).startswith("DELETE_")

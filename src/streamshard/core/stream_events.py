@@ -8,6 +8,7 @@ import attrs
 from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
 from streamshard.core.effects import (
     DropGroup,
+    DropShard,
     GuardResult,
     MendLag,
     Provision,
@@ -16,6 +17,7 @@ from streamshard.core.effects import (
     Seal,
     ShardProbe,
 )
+from streamshard.core.facts import GroupFacts
 from streamshard.core.ids import (
     Generation,
     GroupName,
@@ -73,9 +75,9 @@ class LayoutRaised:
 
 @attrs.frozen
 class Tidied:
-    """Each group that had to be dropped or mended on a shard, and what became of it."""
+    """Each group that had to be dropped or mended on a shard, each shard to be dropped, and what became of it."""
 
-    answers: tuple[tuple[DropGroup | MendLag, GuardResult], ...]
+    answers: tuple[tuple[DropGroup | MendLag | DropShard, GuardResult], ...]
 
 
 @attrs.frozen
@@ -145,6 +147,8 @@ class StreamContext:
     """For a create: a look at the same shards; what is left on a key decides whether it may be taken."""
     live_members: Mapping[GroupName, int] = attrs.field(factory=dict)
     """For a delete: how many live members each group has."""
+    group: GroupFacts | None = None
+    """For the delete of a group: what it is, to be answered and remembered."""
     quarantined: tuple[GroupName, ...] = ()
     """Groups in quarantine: no operator changes the stream until that is over."""
 

@@ -69,7 +69,7 @@ def _evidence(record: StreamRecord, known: Iterable[tuple[Shard, FenceMark]], co
     for shard, mark in known:
         if (mark.generation or 0) > shard.generation or (mark.layout or 0) > record.layout_version:
             return f"the fence of shard {shard.index} is ahead of the store, which has lost writes"
-        if shard.phase is ShardPhase.OPEN and sealed_in(mark, shard):
+        if shard.phase is ShardPhase.OPEN and sealed_in(mark, shard) and not record.drop_data:
             return f"shard {shard.index} is sealed and the store does not know: it has lost writes"
     return None
 
@@ -98,6 +98,8 @@ def _caught_up(record: StreamRecord, shard: Shard, mark: FenceMark) -> Shard:
 def after_seal(record: StreamRecord, shard: Shard) -> Shard:
     """The shard once its present life is known to be over: retired, or made again if it is wanted."""
     retired = attrs.evolve(shard, phase=ShardPhase.SEALED)
+    if record.drop_data:
+        return retired
     match shard.phase:
         case ShardPhase.SEALED:
             return shard

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import attrs
 
-from streamshard.core.effects import DropGroup, GroupStart, MendLag, Provision, RaiseLayout, Seal
+from streamshard.core.effects import DropGroup, DropShard, GroupStart, MendLag, Provision, RaiseLayout, Seal
 from streamshard.core.ids import GroupName, Instant, Millis, RecordId, ShardIndex, stream_key
 from streamshard.core.stream import DrainLook, EntryState, Shard, ShardPhase, StreamRecord, StreamState
 from streamshard.core.stream_events import ProbeShard, ReadFences
 from streamshard.core.stream_shape import in_phase, is_drained, is_undone, readable, registered, restoring
 from streamshard.core.stream_sight import Look, StreamSight, ignored_groups
 
-Order: TypeAlias = Provision | Seal | RaiseLayout | DropGroup | MendLag | ProbeShard | ReadFences
+Order: TypeAlias = Provision | Seal | RaiseLayout | DropGroup | DropShard | MendLag | ProbeShard | ReadFences
 
 
 @attrs.frozen
@@ -37,6 +37,7 @@ def wanted(record: StreamRecord, sight: StreamSight, now: Instant, pace: Pace) -
         *_raises(record),
         *_seals(record, sight, now, pace),
         *_drops(record),
+        *_data_drops(record, sight),
         *_mends(record, sight, pace),
         *_probes(record, sight, now, pace),
     )
@@ -119,6 +120,13 @@ def _drops(record: StreamRecord) -> Iterator[DropGroup]:
     for entry in record.groups.values():
         for shard in readable(record) if entry.state is EntryState.REMOVING else ():
             yield DropGroup(record.prefix, shard.index, shard.generation, record.layout_version, entry.name)
+
+
+def _data_drops(record: StreamRecord, sight: StreamSight) -> Iterator[DropShard]:
+    """Whatever is on the keys of a stream that is removed with its data."""
+    for shard in record.shards.values() if record.drop_data else ():
+        if shard.phase is not ShardPhase.SEALED and shard.index not in sight.superseded:
+            yield DropShard(record.prefix, shard.index, shard.generation, record.layout_version)
 
 
 def _mends(record: StreamRecord, sight: StreamSight, pace: Pace) -> Iterator[MendLag]:

@@ -9,7 +9,7 @@ from streamshard.core.provisioning import create_group, create_stream, provision
 from streamshard.core.removal import bury, delete_group, delete_stream, tidied
 from streamshard.core.resharding import amend, groups_seen, rollback, scale, shards_moved
 from streamshard.core.stream import ShardPhase, StreamRecord, StreamState, StreamTombstone
-from streamshard.core.stream_commit import remember, replay, stamp
+from streamshard.core.stream_commit import Found, remember, replay, stamp
 from streamshard.core.stream_events import (
     AdminCommand,
     FencesSeen,
@@ -29,17 +29,6 @@ from streamshard.core.stream_events import (
 from streamshard.core.stream_fences import fences_seen
 from streamshard.errors import InvalidRequest, MetadataSyncInProgress, StateConflict, StreamNotFound, StreamshardError
 
-Found = StreamRecord | StreamTombstone | None
-
-ACTIONS: dict[type[AdminCommand], str] = {
-    CreateStream: "CREATE_STREAM",
-    CreateGroup: "CREATE_GROUP",
-    Scale: "SCALE_STREAM",
-    Rollback: "ROLLBACK_MIGRATION",
-    Amend: "AMEND_MIGRATION",
-    DeleteGroup: "DELETE_GROUP",
-    DeleteStream: "DELETE_STREAM",
-}
 NEEDS_A_REASON = (Scale, Rollback, DeleteGroup, DeleteStream)
 
 
@@ -91,14 +80,21 @@ def _settled(outcome: StreamOutcome, context: StreamContext) -> StreamOutcome:
 
 
 def _operate(record: Found, command: AdminCommand, context: StreamContext) -> StreamOutcome:
-    problem = _unsound(command) or _quarantined(context)
-    if problem is not None:
-        return refused(record, problem)
-    if isinstance(record, StreamRecord) and record.state is StreamState.ACTIVE:
-        before = replay(record, command)
-        if before is not None:
-            return before
-    return remember(_run(record, command, context), command, ACTIONS[type(command)], context.wall)
+    unsound = _unsound(command)
+    if unsound is not None:
+        return refused(record, unsound)
+    before = None if record is None or _is_unfinished(record) else replay(record, command)
+    if before is not None:
+        return before
+    quarantined = _quarantined(context)
+    if quarantined is not None:
+        return refused(record, quarantined)
+    return remember(record, _run(record, command, context), command, context)
+
+
+def _is_unfinished(record: StreamRecord | StreamTombstone) -> bool:
+    """What was asked for is not done yet: a repeated request goes on with it."""
+    return isinstance(record, StreamRecord) and record.state is not StreamState.ACTIVE and not record.drop_data
 
 
 def _unsound(command: AdminCommand) -> InvalidRequest | None:

@@ -19,7 +19,7 @@ from streamshard.core.admin import (
     Rollback,
     Scale,
 )
-from streamshard.core.effects import DropGroup, MendLag, Provision, RaiseLayout, Seal
+from streamshard.core.effects import DropGroup, DropShard, MendLag, Provision, RaiseLayout, Seal
 from streamshard.core.ids import (
     GroupKey,
     GroupName,
@@ -91,12 +91,12 @@ def add_group(name: str, count: int | None = None, author: Author = ANN, start: 
     return CreateGroup(GroupKey(ORDERS, group), author, GroupSpec(group, start), count)
 
 
-def drop_group(name: str, *, force: bool = False, keep: bool = False) -> DeleteGroup:
-    return DeleteGroup(GroupKey(ORDERS, GroupName(name)), ANN, force, keep)
+def drop_group(name: str, *, force: bool = False, keep: bool = False, author: Author = ANN) -> DeleteGroup:
+    return DeleteGroup(GroupKey(ORDERS, GroupName(name)), author, force, keep)
 
 
-def drop_stream(*, force: bool = False, drop_data: bool = False) -> DeleteStream:
-    return DeleteStream(ORDERS, ANN, force, drop_data)
+def drop_stream(*, force: bool = False, drop_data: bool = False, author: Author = ANN) -> DeleteStream:
+    return DeleteStream(ORDERS, author, force, drop_data)
 
 
 def scale(target: int, name: str = "r1", author: Author = ANN, **more: Any) -> Scale:
@@ -247,7 +247,7 @@ def perform(backend: MemoryStreamBackend, orders: Sequence[Order]) -> Iterable[O
     provisions = [order for order in orders if isinstance(order, Provision)]
     seals = [order for order in orders if isinstance(order, Seal)]
     raises = [order for order in orders if isinstance(order, RaiseLayout)]
-    chores = [order for order in orders if isinstance(order, DropGroup | MendLag)]
+    chores = [order for order in orders if isinstance(order, DropGroup | DropShard | MendLag)]
     probes = [order for order in orders if isinstance(order, ProbeShard)]
     for order in orders:
         if isinstance(order, ReadFences):

@@ -1,14 +1,13 @@
 """Deleting groups and streams."""
 
-from streamshard.core.effects import DropGroup, GuardResult, Provision, ProvisionResult
-from streamshard.core.ids import GroupName
+from streamshard.core.effects import DropGroup, DropShard, GuardResult, Provision, ProvisionResult
 from streamshard.core.stream import EntryState, StreamState, StreamTombstone
 from streamshard.core.stream_events import Tidied
 from streamshard.errors import (
     ActiveMigration,
     GroupHasMembers,
     GroupNotFound,
-    InvalidRequest,
+    IdempotencyKeyReused,
     StateConflict,
     StreamNotFound,
 )
@@ -21,6 +20,7 @@ from tests.unit.core.stream_bench import (
     create,
     drop_group,
     drop_stream,
+    keyed,
     opened,
     run,
     scale,
@@ -166,15 +166,113 @@ def test_deleting_an_unfinished_stream_undoes_it() -> None:
     assert isinstance(shop.stored, StreamTombstone)
 
 
-def test_data_is_dropped_only_after_it_was_proven_empty() -> None:
+def test_data_is_dropped_with_whatever_is_on_the_keys_and_the_record_stays_until_it_is() -> None:
+    shop, desk = opened(2)
+    shop.write(0, 3)
+
+    outcome = shop.do(drop_stream(drop_data=True))
+    meanwhile, keys = shop.record.state, shop.keys()
+    desk.work()
+
+    assert (outcome.removed_groups, meanwhile, keys) == ((BILLING,), StreamState.REMOVING, ["orders:0", "orders:1"])
+    assert (type(shop.stored), shop.keys()) == (StreamTombstone, [])
+    assert [fence.sealed for fence in shop.world.fences.values()] == [True, True]
+
+
+def test_a_stream_that_is_drained_already_has_no_data_to_drop() -> None:
     shop, desk = opened(1)
-    refusal = shop.do(drop_stream(drop_data=True)).refusal
     shop.do(scale(0))
     desk.tick(3)
     shop.groups()
 
-    outcome = shop.do(drop_stream(drop_data=True))
+    shop.do(drop_stream(drop_data=True))
 
-    assert isinstance(refusal, InvalidRequest)
-    assert "scale the stream to 0" in refusal.message
-    assert (outcome.removed_groups, shop.keys()) == ((GroupName("billing"),), [])
+    assert (type(shop.stored), shop.keys()) == (StreamTombstone, [])
+
+
+def test_another_coordinator_goes_on_with_a_drop_whose_answer_was_lost() -> None:
+    shop, desk = opened(2)
+    shop.do(drop_stream(drop_data=True))
+    orders = [order for order in desk.look() if isinstance(order, DropShard)]
+    run(shop.backend.tidy(orders))
+
+    Desk(shop).work()
+
+    assert isinstance(shop.stored, StreamTombstone)
+    assert (shop.stored.generations, [o for o in shop.outcomes if o.discontinuity]) == ({0: 1, 1: 1}, [])
+
+
+def test_a_dropped_stream_can_be_created_anew_only_once_it_is_gone() -> None:
+    shop, desk = opened(2)
+    shop.do(drop_stream(drop_data=True))
+
+    refusal = shop.do(create(2)).refusal
+    desk.work()
+    shop.do(create(2))
+    desk.work()
+
+    assert isinstance(refusal, StateConflict)
+    assert (shop.phases, shop.generations) == ("OO", [2, 2])
+
+
+def test_a_drop_that_was_decided_before_a_re_creation_does_nothing_after_it() -> None:
+    shop, desk = opened(1)
+    shop.do(drop_stream(drop_data=True))
+    late = [order for order in desk.look() if isinstance(order, DropShard)]
+    desk.work()
+    shop.do(create(1))
+    desk.work()
+    shop.write(0)
+
+    results = run(shop.backend.tidy(late))
+
+    assert (results, shop.keys()) == ((GuardResult.SUPERSEDED,), ["orders:0"])
+
+
+def test_a_repeated_delete_is_answered_alike_over_the_grave() -> None:
+    shop, _ = opened(2)
+    first = shop.do(drop_stream(author=keyed("k")))
+
+    again = shop.do(drop_stream(author=keyed("k")))
+
+    assert (again.replayed, again.changed, again.answer) == (True, False, first.answer)
+
+
+def test_a_repeated_delete_does_not_delete_a_successor() -> None:
+    shop, desk = opened(2)
+    shop.do(drop_stream(author=keyed("k")))
+    shop.do(create(3))
+    desk.work()
+
+    again = shop.do(drop_stream(author=keyed("k")))
+
+    assert (again.replayed, shop.phases) == (True, "OOO")
+
+
+def test_a_key_of_a_deleted_stream_is_not_used_for_another_request() -> None:
+    shop, _ = opened(2)
+    shop.do(drop_stream(author=keyed("k")))
+
+    assert isinstance(shop.do(drop_stream(author=keyed("k", "other"))).refusal, IdempotencyKeyReused)
+
+
+def test_a_create_that_was_carried_out_does_not_bring_a_deleted_stream_back() -> None:
+    shop = Shop()
+    shop.do(create(2, author=keyed("k")))
+    Desk(shop).work()
+    shop.do(drop_stream())
+
+    refusal = shop.do(create(2, author=keyed("k"))).refusal
+
+    assert isinstance(refusal, StreamNotFound)
+
+
+def test_a_create_that_was_given_up_may_be_tried_again_under_its_key() -> None:
+    shop = Shop()
+    shop.do(create(2, author=keyed("k")))
+    shop.do(drop_stream())
+    Desk(shop).work()
+
+    outcome = shop.do(create(2, author=keyed("k")))
+
+    assert (outcome.refusal, shop.record.state) == (None, StreamState.CREATING)

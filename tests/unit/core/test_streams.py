@@ -5,6 +5,7 @@ import pytest
 
 from streamshard.core.admin import Author
 from streamshard.core.ids import GroupName
+from streamshard.core.stream_commit import ACTIONS
 from streamshard.core.stream_events import (
     AdminCommand,
     FencesSeen,
@@ -17,7 +18,7 @@ from streamshard.core.stream_events import (
     Tidied,
     Undo,
 )
-from streamshard.core.streams import ACTIONS, decide_stream
+from streamshard.core.streams import decide_stream
 from streamshard.errors import InvalidRequest, MetadataSyncInProgress, StateConflict, StreamNotFound
 from tests.unit.core.stream_bench import (
     ORDERS,

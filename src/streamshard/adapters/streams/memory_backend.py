@@ -6,6 +6,7 @@ from streamshard.adapters.streams.memory_world import ZERO_ID, Fence, Group, Mem
 from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.effects import (
     DropGroup,
+    DropShard,
     GroupProbe,
     GuardResult,
     MendLag,
@@ -69,10 +70,19 @@ class MemoryStreamBackend:
         self._world.fences[key] = fence
         return GuardResult.DONE
 
-    async def tidy(self, orders: Sequence[DropGroup | MendLag]) -> tuple[GuardResult, ...]:
-        """Drop the groups of deleted ones, mend counters."""
+    async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
+        """Drop what was deleted, mend counters."""
         self._world.check_up()
-        return tuple([self._drop(o) if isinstance(o, DropGroup) else self._mend(o) for o in orders])
+        return tuple([self._tidy(order) for order in orders])
+
+    def _tidy(self, order: DropGroup | MendLag | DropShard) -> GuardResult:
+        match order:
+            case DropGroup():
+                return self._drop(order)
+            case MendLag():
+                return self._mend(order)
+            case DropShard():
+                return self._drop_shard(order)
 
     async def close(self) -> None:
         """Nothing to let go of."""
@@ -152,6 +162,18 @@ class MemoryStreamBackend:
         self._world.lose_group(key, order.group)
         if fence.generation is not None:
             fence.layout = order.layout
+        return GuardResult.DONE
+
+    def _drop_shard(self, order: DropShard) -> GuardResult:
+        key = stream_key(order.prefix, order.shard)
+        fence = self._fence(key)
+        if fence.sealed_in(order.generation) and key not in self._world.streams:
+            return GuardResult.DONE
+        if fence.later_than(order.generation, order.layout):
+            return GuardResult.SUPERSEDED
+        self._world.lose_shard(key)
+        fence.generation, fence.sealed, fence.layout = order.generation, True, order.layout
+        self._world.fences[key] = fence
         return GuardResult.DONE
 
     def _mend(self, order: MendLag) -> GuardResult:

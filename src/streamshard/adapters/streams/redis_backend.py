@@ -7,6 +7,7 @@ from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connection
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
 from streamshard.core.effects import (
     DropGroup,
+    DropShard,
     GroupProbe,
     GuardResult,
     MendLag,
@@ -70,8 +71,8 @@ class RedisStreamBackend:
         (reply,) = await self._run([shard_call(load("seal"), order.prefix, order.shard, *guard, *groups)])
         return GuardResult(reply.decode())
 
-    async def tidy(self, orders: Sequence[DropGroup | MendLag]) -> tuple[GuardResult, ...]:
-        """Drop the groups of deleted ones, mend counters."""
+    async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
+        """Drop what was deleted, mend counters."""
         replies = await self._run([_tidy(order) for order in orders])
         return tuple(GuardResult(reply.decode()) for reply in replies)
 
@@ -98,15 +99,17 @@ def _raise_fence(order: RaiseFence) -> Call:
     return shard_call(load("raise_fence"), order.prefix, order.shard, *guard, order.group, order.floor, order.token)
 
 
-def _tidy(order: DropGroup | MendLag) -> Call:
+def _tidy(order: DropGroup | MendLag | DropShard) -> Call:
+    guard = (order.generation, order.layout)
     match order:
         case DropGroup():
-            script = load("drop_group")
+            return shard_call(load("drop_group"), order.prefix, order.shard, *guard, order.group)
         case MendLag():
-            script = load("mend_lag")
+            return shard_call(load("mend_lag"), order.prefix, order.shard, *guard, order.group)
+        case DropShard():
+            return shard_call(load("drop_shard"), order.prefix, order.shard, *guard)
         case _:
             assert_never(order)
-    return shard_call(script, order.prefix, order.shard, order.generation, order.layout, order.group)
 
 
 def _fence_mark(shard: ShardIndex, reply: Any) -> FenceMark:
