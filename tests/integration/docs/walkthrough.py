@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.integration.docs.pages import ROOT, Block
 
 LISTENS = re.compile(r"listens on http://(\S+)")
+CURL = Path(__file__).with_name("curl.py")
 COORDINATOR = "127.0.0.1:8080"
 REDIS = "127.0.0.1:6379"
 PATIENCE_S = 60.0
@@ -28,6 +29,11 @@ class Walkthrough:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._printed = ""
         self._last: Block | None = None
+        self._tools = folder / ".tools"
+        self._tools.mkdir()
+        curl = self._tools / "curl"
+        curl.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{CURL}" "$@"\n')
+        curl.chmod(0o755)
 
     def __enter__(self) -> "Walkthrough":
         return self
@@ -133,7 +139,7 @@ class Walkthrough:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSHARD_")}
-        kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
+        kept["PATH"] = os.pathsep.join((str(self._tools), str(Path(sys.executable).parent), kept.get("PATH", "")))
         ours = {"PORT": "0", "REDIS": f"redis://{self._places[REDIS]}", **SHORT}
         if COORDINATOR in self._places:
             ours["URL"] = f"http://{self._places[COORDINATOR]}"
