@@ -6,7 +6,13 @@ import logging
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http import wire
 from streamshard.entrypoints.http.exchange import Reply, Request, json_reply, new_resharding_id
-from streamshard.entrypoints.http.replies import group_json, migration_json, stream_json, stream_summary
+from streamshard.entrypoints.http.replies import (
+    group_facts_json,
+    group_json,
+    migration_json,
+    stream_facts_json,
+    stream_summary,
+)
 from streamshard.entrypoints.http.views import Views
 
 audit = logging.getLogger("streamshard.audit")
@@ -35,9 +41,9 @@ class Admin:
         prefix = request.prefix
         body = wire.decode_delete(request.body)
         author = wire.author(body, request.idempotency())
-        record = await self._coordinator.delete_stream(body.stream_command(prefix, author))
+        facts = await self._coordinator.delete_stream(body.stream_command(prefix, author))
         _note("stream deleted", stream=prefix, by=body.requested_by, reason=body.reason)
-        return json_reply(200, stream_json(record, ()))
+        return json_reply(200, stream_facts_json(facts))
 
     async def scale_stream(self, request: Request) -> Reply:
         """POST ``/streams/{p}/scale``."""
@@ -77,9 +83,9 @@ class Admin:
         key = request.key
         body = wire.decode_delete(request.body)
         author = wire.author(body, request.idempotency())
-        view = await self._coordinator.delete_group(body.group_command(key, author))
+        facts = await self._coordinator.delete_group(body.group_command(key, author))
         _note("group deleted", stream=key.prefix, group=key.group, by=body.requested_by, reason=body.reason)
-        return json_reply(200, group_json(view, None))
+        return json_reply(200, group_facts_json(facts, None))
 
     async def scale_group(self, request: Request) -> Reply:
         """POST ``/streams/{p}/groups/{g}/scale``: the whole stream is scaled, it has one layout."""

@@ -1,12 +1,12 @@
 """What the coordinator answers operators and producers, field by field."""
 
 import functools
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
 from streamshard.core.group import GroupRecord, Holding, Member, Row, ShardProgress
 from streamshard.core.ids import GroupKey, MemberId, ShardIndex, StreamPrefix, WallMillis, stream_key
 from streamshard.core.queries import GroupView, Health, MigrationView
@@ -42,20 +42,23 @@ def shard_place(prefix: StreamPrefix, shard: ShardIndex) -> Json:
 
 def group_json(view: GroupView, active: MigrationView | None) -> Json:
     """A group as operators see it."""
-    record = view.record
-    idle = {member.id: 0 for member in record.members.values() if member.live}
+    return group_facts_json(group_facts(view), active)
+
+
+def group_facts_json(facts: GroupFacts, active: MigrationView | None) -> Json:
+    """The same of a group that may be gone by now."""
     return {
-        "streamPrefix": record.key.prefix,
-        "consumerGroup": record.key.group,
-        "state": view.state.value,
-        "groupEpoch": record.group_epoch,
-        "assignmentEpoch": record.assignment_epoch,
-        "metadataVersion": record.metadata_version,
-        "shardCount": view.stream.routed_count,
+        "streamPrefix": facts.key.prefix,
+        "consumerGroup": facts.key.group,
+        "state": facts.state.value,
+        "groupEpoch": facts.group_epoch,
+        "assignmentEpoch": facts.assignment_epoch,
+        "metadataVersion": facts.metadata_version,
+        "shardCount": facts.shard_count,
         "activeMigration": None if active is None else migration_json(active),
-        "targetAssignmentSummary": dict(sorted({**idle, **Counter(record.targets.values())}.items())),
-        "currentAssignmentSummary": dict(sorted(Counter(h.member for h in record.holdings.values()).items())),
-        "quarantine": None if record.quarantine is None else record.quarantine.reason,
+        "targetAssignmentSummary": dict(facts.targets),
+        "currentAssignmentSummary": dict(facts.holdings),
+        "quarantine": facts.quarantine,
     }
 
 
@@ -91,10 +94,15 @@ def _drain(look: DrainLook) -> Json:
 
 def stream_summary(record: StreamRecord) -> Json:
     """What a create answers."""
+    return stream_facts_json(stream_facts(record))
+
+
+def stream_facts_json(facts: StreamFacts) -> Json:
+    """The same of a stream that is gone."""
     return {
-        "streamPrefix": record.prefix,
-        "shardCount": record.routed_count,
-        "metadataVersion": record.version.revision,
+        "streamPrefix": facts.prefix,
+        "shardCount": facts.shard_count,
+        "metadataVersion": facts.metadata_version,
     }
 
 
