@@ -8,6 +8,8 @@ from streamshard.core.desk import Desk
 from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.heartbeats import Heartbeats
 from streamshard.core.ids import GroupKey, ReshardingId, ShardIndex, StreamPrefix
+from streamshard.core.inspection import StreamInspector
+from streamshard.core.monitoring import Monitoring
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
 from streamshard.core.queries import GroupView, Health, MigrationView
 from streamshard.core.reading import Reading
@@ -102,6 +104,10 @@ class Coordinator:
     async def migrations(self, prefix: StreamPrefix) -> tuple[MigrationView, ...]:
         """The active resharding and the remembered ones, oldest first."""
         return await self._reading.migrations(prefix)
+
+    def monitoring(self, inspector: StreamInspector | None = None) -> Monitoring:
+        """What people and dashboards ask; without an inspector it can't look into shards."""
+        return Monitoring(self._desk, self._reading, inspector)
 
     async def tick(self) -> None:
         """Look at everything once and do what is wanted; the entrypoint calls this every ``tick_ms``."""

@@ -161,6 +161,17 @@ class Connections:
             raise
 
 
+def address(url: str) -> str | None:
+    """``host:port`` of a URL, or the path of its socket; never its password."""
+    try:
+        options: dict[str, Any] = dict(parse_url(url))
+    except ValueError:
+        return None
+    if "path" in options:
+        return str(options["path"])
+    return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+
+
 async def _reply(connection: AbstractConnection) -> object:
     try:
         return await connection.read_response()
