@@ -25,6 +25,8 @@ def _naming(record: GroupRecord) -> Iterator[str]:
         yield "the ring of nonces does not end in the present one, or is too long"
     if record.lineage in record.past_lineages or len(set(record.past_lineages)) < len(record.past_lineages):
         yield "a lineage is used twice"
+    if len(record.ring) == 1 and record.past_lineages and record.longest_leases and record.quarantine is None:
+        yield f"lineage {record.lineage} began without a quarantine"
     if record.assignment_epoch > record.group_epoch:
         yield f"assignment epoch {record.assignment_epoch} is ahead of group epoch {record.group_epoch}"
 
@@ -68,12 +70,19 @@ def _holdings(record: GroupRecord) -> Iterator[str]:
 def group_step_violations(before: GroupRecord, after: GroupRecord) -> tuple[str, ...]:
     """What is wrong between two committed states of a group, the later one second.
 
-    Commits in between are allowed for; of direct successors more can be said, and is.
+    Commits in between are allowed for; of direct successors more can be said, and is. Only meant for states
+    of which the store lost none: an earlier state that came back is told by `correction.regressed`.
     """
     found = [*_same_lineage(before, after)] if after.lineage == before.lineage else [*_new_lineage(before, after)]
-    if after.version.revision == before.version.revision + 1:
-        found += _direct(before, after)
+    if _succeeds(before, after):
+        found += _handed_over(before, after)
     return tuple(found)
+
+
+def _succeeds(before: GroupRecord, after: GroupRecord) -> bool:
+    if after.lineage == before.lineage:
+        return after.ring[-2:-1] == (before.version.nonce,)
+    return after.version.revision == before.version.revision + 1
 
 
 def _same_lineage(before: GroupRecord, after: GroupRecord) -> Iterator[str]:
@@ -123,10 +132,13 @@ def _new_lineage(before: GroupRecord, after: GroupRecord) -> Iterator[str]:
         yield f"lineage {after.lineage} does not remember {before.lineage} and those before it"
 
 
-def _direct(before: GroupRecord, after: GroupRecord) -> Iterator[str]:
+def _handed_over(before: GroupRecord, after: GroupRecord) -> Iterator[str]:
+    """What one commit may do to holdings: end them, further them, or grant what was free.
+
+    A heartbeat releases and grants of its own instance only, and a tick grants nothing. So no commit takes
+    a shard from one instance and gives it to another.
+    """
     if after.lineage != before.lineage:
-        if after.quarantine is None:
-            yield f"lineage {after.lineage} began without a quarantine"
         yield from _tokens_back(before, after)
     for shard, now in after.holdings.items():
         was = before.holdings.get(shard)

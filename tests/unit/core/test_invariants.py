@@ -27,7 +27,7 @@ from streamshard.core.invariants import (
     stream_step_violations,
 )
 from streamshard.core.stream import Shard, ShardPhase, StreamRecord, StreamState
-from tests.unit.core.builders import A1, A2, B1, LEASE, S0, S1, VERSION, WALL, A, B, group, holding, member
+from tests.unit.core.builders import A1, A2, B1, LEASE, QUARANTINE, S0, S1, VERSION, WALL, A, B, group, holding, member
 
 END = WallMillis(WALL)
 GONE = member(B, B1, 3, state=MemberState.EXPIRED, ended_at=END)
@@ -128,12 +128,16 @@ BREACHES = {
         "the ring of nonces does not end in the present one, or is too long",
     ),
     "a lineage that has ended before": (
-        {"past_lineages": (VERSION.lineage,)},
+        {"past_lineages": (VERSION.lineage,), "quarantine": QUARANTINE},
         "a lineage is used twice",
     ),
     "an ended lineage twice": (
-        {"past_lineages": (Lineage("old"), Lineage("old"))},
+        {"past_lineages": (Lineage("old"), Lineage("old")), "quarantine": QUARANTINE},
         "a lineage is used twice",
+    ),
+    "a new lineage without a quarantine": (
+        {"past_lineages": (Lineage("old"),)},
+        "lineage lineage began without a quarantine",
     ),
     "an assignment ahead of its group": (
         {"assignment_epoch": Epoch(4)},
@@ -145,6 +149,10 @@ BREACHES = {
 @pytest.mark.parametrize(("given", "violation"), BREACHES.values(), ids=BREACHES)
 def test_a_breach_within_a_record_is_named(given: Mapping[str, Any], violation: str) -> None:
     assert group_violations(sound(**given)) == (violation,)
+
+
+def test_a_lineage_over_an_empty_grave_has_nobody_to_wait_for() -> None:
+    assert group_violations(group(past_lineages=(Lineage("old"),))) == ()
 
 
 def test_a_shard_that_left_the_layout_may_be_held_in_any_generation() -> None:

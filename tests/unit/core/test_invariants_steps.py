@@ -141,10 +141,6 @@ def test_a_new_lineage_that_begins_in_quarantine_violates_nothing() -> None:
     assert stepped(sound(), begun()) == ()
 
 
-def test_a_new_lineage_that_begins_without_a_quarantine_is_named() -> None:
-    assert stepped(sound(), begun(quarantine=None)) == ("lineage newborn began without a quarantine",)
-
-
 def test_tokens_run_backwards_into_no_new_lineage_either() -> None:
     assert stepped(sound(), begun(holdings={}, last_tokens={})) == ("the last token of shard 0 ran backwards, from 10",)
 
