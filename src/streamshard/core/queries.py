@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamshard.core.group import GroupRecord, Row
+from streamshard.core.group import GroupRecord, Holding, Row
 from streamshard.core.ids import InstanceId
 from streamshard.core.stream import DrainLook, Resharding, StreamRecord
 
@@ -17,6 +17,12 @@ class GroupState(enum.Enum):
     ASSIGNING = "ASSIGNING"
     RECONCILING = "RECONCILING"
     STABLE = "STABLE"
+
+
+def is_present(record: GroupRecord, holding: Holding) -> bool:
+    """The holder is the instance that lives under its name now, not an earlier one that may be dead."""
+    member = record.members.get(holding.member)
+    return member is not None and member.instance == holding.instance
 
 
 @attrs.frozen
@@ -36,7 +42,8 @@ class GroupView:
             return GroupState.EMPTY
         if record.assignment_epoch != record.group_epoch or set(record.targets) != set(record.layout):
             return GroupState.ASSIGNING
-        held = {shard: h.member for shard, h in record.holdings.items() if h.listed and not h.lapsed}
+        settled = {s: h for s, h in record.holdings.items() if h.listed and not h.lapsed and is_present(record, h)}
+        held = {shard: holding.member for shard, holding in settled.items()}
         return GroupState.STABLE if held == dict(record.targets) else GroupState.RECONCILING
 
 

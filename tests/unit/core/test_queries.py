@@ -102,8 +102,9 @@ def test_a_group_with_a_shard_without_target_is_assigning() -> None:
         attrs.evolve(HOLDING, member=MemberId("b")),
         attrs.evolve(HOLDING, listed=False),
         attrs.evolve(HOLDING, lapsed=True),
+        attrs.evolve(HOLDING, instance=InstanceId("i0")),
     ],
-    ids=["held by another", "not reported yet", "lapsed"],
+    ids=["held by another", "not reported yet", "lapsed", "held by an earlier instance"],
 )
 def test_a_group_whose_holdings_are_not_its_targets_yet_is_reconciling(holding: Holding) -> None:
     assert state_of(attrs.evolve(SETTLED, holdings={SHARD: holding})) is GroupState.RECONCILING

@@ -9,7 +9,7 @@ import msgspec
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
 from streamshard.core.group import GroupRecord, Holding, Member, Row, ShardProgress
 from streamshard.core.ids import GroupKey, MemberId, ShardIndex, StreamPrefix, WallMillis, stream_key
-from streamshard.core.queries import GroupView, Health, MigrationView
+from streamshard.core.queries import GroupView, Health, MigrationView, is_present
 from streamshard.core.replies import Routing
 from streamshard.core.slots import hash_slot
 from streamshard.core.stream import DrainLook, StreamRecord
@@ -209,7 +209,8 @@ def _progress(key: GroupKey, progress: ShardProgress) -> Json:
 
 
 def _leaving(record: GroupRecord, shard: ShardIndex, holding: Holding) -> bool:
-    return holding.draining or holding.lapsed or record.targets.get(shard) != holding.member
+    moving = record.targets.get(shard) != holding.member or not is_present(record, holding)
+    return moving or holding.draining or holding.lapsed
 
 
 def assignments_json(view: GroupView, violations: tuple[str, ...]) -> Json:
