@@ -231,9 +231,9 @@ class Site:
 
     def pass_time(self, ms: int, *ticking: Node) -> None:
         """Let time pass in ticks of a second for all, and let some tick."""
-        for _ in range(0, ms, 1_000):
+        for passed in range(0, ms, 1_000):
             for node in self.nodes:
-                node.clock.advance(min(1_000, ms))
+                node.clock.advance(min(1_000, ms - passed))
             for node in ticking:
                 node.tick()
 

@@ -7,11 +7,11 @@ from streamshard.adapters.stores.memory import Fault
 from streamshard.core.commands import Intent
 from streamshard.core.group import MemberState
 from streamshard.core.heartbeats import MAX_ATTEMPTS
-from streamshard.core.ids import Epoch, GroupKey, GroupName, Seq, StreamPrefix, Token
+from streamshard.core.ids import Epoch, GroupKey, GroupName, LayoutVersion, Seq, StreamPrefix, Token
 from streamshard.core.invariants import group_violations
 from streamshard.core.replies import Extension, RetryReason, Status
 from streamshard.errors import MetadataCorrupt, RevisionConflict, StoreUnavailable, StreamUnavailable
-from tests.unit.core.driving import EXPIRY_MS, KEY, S0, S1, Errand, Member, Node, Site
+from tests.unit.core.driving import BILLING, EXPIRY_MS, KEY, S0, S1, Errand, Member, Node, Site
 
 
 def two_nodes() -> tuple[Site, Node, Node, Member]:
@@ -44,7 +44,7 @@ def test_a_grant_is_told_after_its_fence_was_raised_and_the_record_read_again() 
     node.beat(Member())
 
     assert node.calls() == ["commit", "load_group", "raise_fences"]
-    assert [site.world.fences[f"orders:{s}"].tokens["billing"] for s in (0, 1)] == list(site.group.last_tokens.values())
+    assert [site.world.fences[f"orders:{s}"].tokens[BILLING] for s in (0, 1)] == list(site.group.last_tokens.values())
 
 
 def test_a_heartbeat_that_changes_nothing_is_one_call_of_the_store() -> None:
@@ -288,7 +288,7 @@ def test_a_shard_of_a_later_layout_stays_pending() -> None:
     node.tick(2)
     fence = site.world.fences["orders:0"]
     assert fence.layout is not None
-    fence.layout = attrs.evolve(site.group, layout_version=fence.layout + 7).layout_version
+    fence.layout = LayoutVersion(fence.layout + 7)
 
     reply = node.beat(Member())
 
