@@ -5,11 +5,11 @@ adapter passes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
-from streamshard.core.commands import Heartbeat
+from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
 from streamshard.core.effects import (
     DropGroup,
     DropShard,
@@ -38,8 +38,9 @@ from streamshard.core.ids import (
     WallMillis,
 )
 from streamshard.core.records import AckMode, AckReply, ClaimReply, ReadReply, ShardAccess
-from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.stream import FenceMark, StreamRecord, StreamTombstone
+from streamshard.errors import StreamshardError
 
 
 @attrs.frozen
@@ -146,6 +147,18 @@ class MetadataStore(Protocol):
 
     async def close(self) -> None:
         """Let go of every resource; idempotent."""
+        ...
+
+
+@runtime_checkable
+class Glancing(Protocol):
+    """What a `MetadataStore` may offer besides: a cheap look for what other coordinators have committed."""
+
+    async def versions(self, keys: Sequence[GroupKey | StreamPrefix]) -> Mapping[GroupKey | StreamPrefix, Version]:
+        """The version of each of these streams' and groups' records, tombstones too, in one round trip.
+
+        What has none is left out. Raises `StoreUnavailable`.
+        """
         ...
 
 
@@ -265,4 +278,28 @@ class CoordinatorApi(Protocol):
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound` or `GroupNotFound` if there is nothing to route to."""
+        ...
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """What a `CoordinatorApi` may offer besides: to say when it is worth asking. All goes well without it."""
+
+    async def watch(self, watch: GroupWatch | LayoutWatch, wait: Millis) -> News:
+        """Answer as soon as there is news, or after ``wait`` (at most 30 s) that there is none.
+
+        Raises `StreamNotFound`, `GroupNotFound`, `InvalidRequest` for a view of another group,
+        `CoordinatorUnreachable`, and what an older coordinator says that does not know of watches.
+        """
+        ...
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """What a `CoordinatorApi` may offer besides: several heartbeats in one question."""
+
+    async def heartbeats(
+        self, beats: Sequence[tuple[GroupKey, Heartbeat]]
+    ) -> tuple[HeartbeatReply | StreamshardError, ...]:
+        """Answer each attempt as if it had come alone, in their order."""
         ...

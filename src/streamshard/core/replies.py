@@ -98,3 +98,18 @@ class Routing:
     protocol: str
     lease_ms: Millis
     resharding_active: bool = False
+
+
+@attrs.frozen
+class News:
+    """The answer to a watch. A hint: whoever is told of a change asks again in the ordinary way."""
+
+    changed: bool
+    lineage: Lineage
+    """Of the layout."""
+    layout_version: LayoutVersion
+    metadata_version: int
+    view: View | None = None
+    """What a group's watcher holds from now on."""
+    members: tuple[MemberId, ...] | None = None
+    """Those asked about for whom a heartbeat would do something now; None: they were not told apart."""

@@ -3,7 +3,7 @@
 import contextlib
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
@@ -101,6 +101,16 @@ class MemoryStore:
         self._answer()
         streams = self._shelf.streams.items()
         return tuple(sorted(prefix for prefix, record in streams if isinstance(record, StreamRecord)))
+
+    async def versions(self, keys: Sequence[GroupKey | StreamPrefix]) -> Mapping[GroupKey | StreamPrefix, Version]:
+        """The version of each record that there is, tombstones too."""
+        self._answer()
+        found: dict[GroupKey | StreamPrefix, Version] = {}
+        for key in keys:
+            record = self._shelf.groups.get(key) if isinstance(key, GroupKey) else self._shelf.streams.get(key)
+            if record is not None:
+                found[key] = record.version
+        return found
 
     async def close(self) -> None:
         """Refuse every later call over this connection; the records stay for the others."""

@@ -18,9 +18,9 @@ import attrs
 from streamshard.adapters.stores import codec
 from streamshard.adapters.stores.codec import AnyGroup, AnyStream
 from streamshard.adapters.stores.sqlite_file import Database, checked_path, inode, roll_back, unavailable
-from streamshard.adapters.stores.sqlite_writes import LIVE, Outcome, Work, encode, write
+from streamshard.adapters.stores.sqlite_writes import LIVE, Outcome, Work, encode, read_versions, write
 from streamshard.core.group import Row
-from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix
+from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix, Version
 from streamshard.core.ports import GroupSnapshot, StoreSource, StreamSnapshot, Transaction
 from streamshard.errors import CommitUncertain, ConfigurationError, MetadataCorrupt, SourceChanged, StoreUnavailable
 
@@ -106,6 +106,11 @@ class SqliteStore:
         """Every stream that has a record, sorted."""
         _, found = await self._read(lambda db: db.execute(_PREFIXES).fetchall())
         return tuple(prefix for (prefix,) in found)
+
+    async def versions(self, keys: Sequence[GroupKey | StreamPrefix]) -> Mapping[GroupKey | StreamPrefix, Version]:
+        """The version of each record that there is, tombstones too."""
+        _, found = await self._read(partial(read_versions, keys=keys))
+        return found
 
     async def commit(self, transaction: Transaction) -> None:
         """Apply atomically; see the port for what is refused and how."""

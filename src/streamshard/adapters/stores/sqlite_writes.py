@@ -1,7 +1,7 @@
 """Commits inside SQLite's own transaction: compare everything, then write everything."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import attrs
@@ -9,7 +9,7 @@ import attrs
 from streamshard.adapters.stores import codec
 from streamshard.adapters.stores.sqlite_file import Database, primary_code, roll_back, unavailable
 from streamshard.core.group import GroupRecord, Row
-from streamshard.core.ids import GroupName, InstanceId, Nonce, Version
+from streamshard.core.ids import GroupKey, GroupName, InstanceId, Nonce, StreamPrefix, Version
 from streamshard.core.ports import GroupChange, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import (
@@ -67,6 +67,19 @@ def encode(order: Transaction) -> Work:
         groups=tuple(None if each.value is None else codec.dump_group(each.value) for each in order.groups),
         row=None if order.row is None else codec.dump_row(order.row.row),
     )
+
+
+def read_versions(
+    db: sqlite3.Connection, *, keys: Sequence[GroupKey | StreamPrefix]
+) -> Mapping[GroupKey | StreamPrefix, Version]:
+    """The versions of those records that there are; bodies are not touched."""
+    found: dict[GroupKey | StreamPrefix, Version] = {}
+    for key in keys:
+        sql, names = (GROUP_VERSION, (key.prefix, key.group)) if isinstance(key, GroupKey) else (STREAM_VERSION, (key,))
+        columns = db.execute(sql, names).fetchone()
+        if columns is not None:
+            found[key] = Version(*columns[1:])
+    return found
 
 
 def write(db: sqlite3.Connection, *, file: Database, batch: Sequence[Work]) -> list[Outcome]:
