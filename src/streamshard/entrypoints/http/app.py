@@ -10,10 +10,13 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from streamshard.adapters.watchtower import Watchtower
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http.admin import Admin
+from streamshard.entrypoints.http.batches import Batches
 from streamshard.entrypoints.http.browsers import refuse_other_sites
 from streamshard.entrypoints.http.exchange import (
+    TICKET,
     ClientGone,
     Headers,
     Reply,
@@ -34,6 +37,7 @@ from streamshard.entrypoints.http.faults import (
 from streamshard.entrypoints.http.members import Members
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.http.views import Probes, Views
+from streamshard.entrypoints.http.watching import Watching
 from streamshard.errors import Terminating
 
 logger = logging.getLogger(__name__)
@@ -71,6 +75,8 @@ def resources(coordinator: Coordinator, traffic: Traffic) -> Mapping[str, Method
     """Every path template with what may be done to it."""
     views, members = Views(coordinator), Members(coordinator)
     admin, probes = Admin(coordinator, views), Probes(coordinator, traffic)
+    tower = Watchtower(coordinator.watches)
+    traffic.when_closed(tower.close)
     stream = ROOT + "/streams/{prefix}"
     group = stream + "/groups/{group}"
     migration = group + "/migrations/{resharding}"
@@ -79,6 +85,8 @@ def resources(coordinator: Coordinator, traffic: Traffic) -> Mapping[str, Method
         stream: {"GET": views.stream, "POST": admin.create_stream, "DELETE": admin.delete_stream},
         stream + "/scale": {"POST": admin.scale_stream},
         stream + "/route": {"GET": views.route},
+        stream + "/watch": {"GET": Watching(tower, traffic).watch},
+        ROOT + "/heartbeats": {"POST": Batches(coordinator).heartbeats},
         group: {"GET": views.group, "POST": admin.create_group, "DELETE": admin.delete_group},
         group + "/scale": {"POST": admin.scale_group},
         group + "/producer-routing": {"GET": views.routing},
@@ -129,7 +137,7 @@ class _Resource:
         if handler is None:
             raise MethodNotAllowed(self._allowed)
         body = await read_body(scope, receive)
-        await send_reply(send, await handler(Request(scope, params, body)), ())
+        await send_reply(send, await handler(Request(scope, params, body, receive)), ())
 
 
 class _App:
@@ -147,7 +155,7 @@ class _App:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        ticket = self._traffic.enter()
+        ticket = scope[TICKET] = self._traffic.enter()
         try:
             await self._answer(scope, receive, send)
         finally:

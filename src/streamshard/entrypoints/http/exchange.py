@@ -20,6 +20,9 @@ from streamshard.errors import InvalidRequest
 BODY_LIMIT = 2**20
 """Bytes; a longer body is refused."""
 
+TICKET = "streamshard.ticket"
+"""Where a request's scope carries its number in the `Traffic`."""
+
 DISCARD_LIMIT = 16 * BODY_LIMIT
 """Bytes of a refused body that are read and thrown away before its sender is cut off."""
 
@@ -126,6 +129,18 @@ class Request:
     scope: Scope
     params: Mapping[str, str]
     body: bytes
+    receive: Receive
+
+    @property
+    def ticket(self) -> int:
+        """Its number in the `Traffic`."""
+        number: int = self.scope[TICKET]
+        return number
+
+    async def hung_up(self) -> None:
+        """Return once the caller is gone."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     @property
     def prefix(self) -> StreamPrefix:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 
 
 class Traffic:
@@ -10,11 +11,18 @@ class Traffic:
     def __init__(self) -> None:
         self._open: dict[int, asyncio.Event | None] = {}
         self._tickets = itertools.count()
+        self._closing: list[Callable[[], None]] = []
         self.closed = False
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Call ``call`` once new requests are turned away; it has to be safe in a signal's handler."""
+        self._closing.append(call)
 
     def close(self) -> None:
         """Turn new requests away from now on; those under way are finished."""
         self.closed = True
+        for call in self._closing:
+            call()
 
     def enter(self) -> int:
         """A request has come; hand its ticket to `leave`."""
@@ -24,9 +32,13 @@ class Traffic:
 
     def leave(self, ticket: int) -> None:
         """The request is answered."""
-        waiting = self._open.pop(ticket)
+        waiting = self._open.pop(ticket, None)
         if waiting is not None:
             waiting.set()
+
+    def stand_aside(self, ticket: int) -> None:
+        """The request is held open until something happens: nobody is to wait for its answer."""
+        self.leave(ticket)
 
     async def let_pass(self, limit_s: float) -> None:
         """Return once every request that is here by now has been answered, or after ``limit_s`` seconds."""
