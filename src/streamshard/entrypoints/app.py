@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack
 
 import attrs
 
-from streamshard.adapters.client.bridge import BridgedCoordinator
+from streamshard.adapters.client.bridge import BridgedCoordinator, WatchedBridge
 from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.poller import Poller, Reading
@@ -19,8 +19,9 @@ from streamshard.adapters.client.producer import Producer, Publishing
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
+from streamshard.adapters.watchtower import Watchable, WatchedCoordinator
 from streamshard.core.ids import MemberId, Millis
-from streamshard.core.ports import CoordinatorApi, ShardLog
+from streamshard.core.ports import CoordinatorApi, ShardLog, Watching
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected
@@ -34,6 +35,7 @@ START_PAUSE_S = 0.25
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 Where: TypeAlias = str | Sequence[str] | CoordinatorApi | None
+Connecting: TypeAlias = Callable[[asyncio.AbstractEventLoop], contextlib.AbstractAsyncContextManager[CoordinatorApi]]
 
 
 @attrs.frozen
@@ -111,7 +113,9 @@ class StreamApp:
         """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop."""
         check_limits(refresh_interval=refresh_interval)
         options = Publishing(group_key(prefix, group), max_len, max_attempts, Millis(int(refresh_interval * 1000)))
-        return Producer(options, self._api, self._log, self._clock, self._entropy)
+        producer = Producer(options, self._api, self._log, self._clock, self._entropy)
+        self._closing.push_async_callback(producer.close)
+        return producer
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -248,17 +252,12 @@ class StreamApp:
             if served.member.rejection is not None:
                 raise ListenerRejected(f"{served.member.key}: {served.member.rejection}")
 
-    def _coordinator(
-        self, url: Where, token: str | None
-    ) -> tuple[
-        Callable[[asyncio.AbstractEventLoop], contextlib.AbstractAsyncContextManager[CoordinatorApi]], CoordinatorApi
-    ]:
+    def _coordinator(self, url: Where, token: str | None) -> tuple[Connecting, CoordinatorApi]:
         urls = os.environ.get(URL_VARIABLE) if url is None else url
         if urls is None:
             raise ConfigurationError(f"url: name the coordinator's base URL, here or in {URL_VARIABLE}")
         if not isinstance(urls, str | Sequence):
-            api = urls
-            return lambda home: contextlib.nullcontext(BridgedCoordinator(api, home)), api
+            return _in_process(urls)
         # Imported here: with a coordinator in the same process nobody needs an HTTP client.
         from streamshard.adapters.client.http import HttpCoordinator
 
@@ -274,3 +273,12 @@ class StreamApp:
         log = RedisShardLog.from_url(redis)
         self._closing.push_async_callback(log.close)
         return log
+
+
+def _in_process(api: CoordinatorApi) -> tuple[Connecting, CoordinatorApi]:
+    own = WatchedCoordinator(api) if isinstance(api, Watchable) else api
+
+    def bridged(home: asyncio.AbstractEventLoop) -> BridgedCoordinator:
+        return WatchedBridge(own, own, home) if isinstance(own, Watching) else BridgedCoordinator(own, home)
+
+    return lambda home: contextlib.nullcontext(bridged(home)), own

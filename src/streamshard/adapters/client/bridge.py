@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from streamshard.core.commands import Heartbeat
-from streamshard.core.ids import GroupKey
-from streamshard.core.ports import CoordinatorApi
-from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.ids import GroupKey, Millis
+from streamshard.core.ports import CoordinatorApi, Watching
+from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.errors import CoordinatorUnreachable
 
 _Answer = TypeVar("_Answer")
@@ -35,3 +35,15 @@ class BridgedCoordinator:
             call.close()
             raise CoordinatorUnreachable("the event loop of the embedded coordinator is closed")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._home))
+
+
+class WatchedBridge(BridgedCoordinator):
+    """The same with watches, which ``watching`` holds on the same loop."""
+
+    def __init__(self, api: CoordinatorApi, watching: Watching, home: asyncio.AbstractEventLoop) -> None:
+        super().__init__(api, home)
+        self._watching = watching
+
+    async def watch(self, watch: GroupWatch | LayoutWatch, wait: Millis) -> News:
+        """As the coordinator's own."""
+        return await self._carry(self._watching.watch(watch, wait))

@@ -4,22 +4,44 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from urllib.parse import quote
+from typing import TypeAlias
+from urllib.parse import quote, urlencode
 
 import httpx
 
-from streamshard.adapters.client.wire import Body, error_of, heartbeat_body, reply_of, routing_of
-from streamshard.core.commands import Heartbeat
+from streamshard.adapters.client.wire import (
+    Body,
+    batch_item,
+    batch_of,
+    error_of,
+    heartbeat_body,
+    news_of,
+    reply_of,
+    routing_of,
+    watch_query,
+)
+from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
 from streamshard.core.ids import GroupKey, Millis, WallMillis
-from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.timing import client_lease_ms
-from streamshard.errors import ConfigurationError, CoordinatorUnreachable, Unavailable
+from streamshard.errors import ConfigurationError, CoordinatorUnreachable, StreamshardError, Unavailable
 
 DEFAULT_DEADLINE = Millis(5_000)
 LEAST_DEADLINE_MS = 100
 OK = 200
 FIRST_SERVER_ERROR = 500
 TOO_MANY = 429
+UNKNOWN_RESOURCE = (404, 405)
+REFUSED_WHOLE = (400, 413, 414, 415, 422)
+
+MOST_TOGETHER = 100
+MOST_BYTES = 500_000
+"""Of a batch, which is half of what a coordinator reads."""
+
+SINGLY_S = 60.0
+"""How long a coordinator that does not know of batches is not asked again."""
+
+WATCH_GRACE_S = 5.0
 
 
 class HttpCoordinator:
@@ -45,6 +67,7 @@ class HttpCoordinator:
         if deadline < 1:
             raise ConfigurationError(f"deadline: must be at least 1 ms, not {deadline}")
         self._deadline_s = self._longest_s = deadline / 1000
+        self._singly_until = 0.0
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # httpx's own timeouts are per socket operation, so a slow drip would outlive any of them.
         self._client = httpx.AsyncClient(
@@ -54,12 +77,28 @@ class HttpCoordinator:
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt; raises `CoordinatorUnreachable`, or what a refused request says."""
         path = f"{_group_path(key)}/members/{quote(beat.member, safe='')}/heartbeat"
-        now = WallMillis(time.time_ns() // 1_000_000)
-        response = await self._ask("POST", path, heartbeat_body(key, beat, now))
+        response = await self._ask("POST", path, _encoded(heartbeat_body(key, beat, _wall())))
         reply = reply_of(_body(response))
-        # A third of the lease, so that a second URL, and a second attempt, still come in time.
-        self._deadline_s = min(self._longest_s, max(LEAST_DEADLINE_MS, client_lease_ms(reply.lease_ms) // 3) / 1000)
+        self._note_lease(reply)
         return reply
+
+    async def heartbeats(
+        self, beats: Sequence[tuple[GroupKey, Heartbeat]]
+    ) -> tuple[HeartbeatReply | StreamshardError, ...]:
+        """Answer each attempt in its place, with few requests, or with one for each where batches are not known."""
+        if len(beats) == 1 or time.monotonic() < self._singly_until:
+            return await self._singly(beats)
+        now = _wall()
+        items = [(beat, _encoded(batch_item(*beat, now))) for beat in beats]
+        answers = await asyncio.gather(*(self._batch(part) for part in _parts(items)))
+        return tuple(answer for part in answers for answer in part)
+
+    async def watch(self, watch: GroupWatch | LayoutWatch, wait: Millis) -> News:
+        """Answer as soon as there is news, or after ``wait``; each URL gets that long."""
+        path = f"/coord/v1/streams/{quote(watch.prefix, safe='')}/watch?{urlencode(watch_query(watch, wait))}"
+        patience = wait / 1000 + WATCH_GRACE_S
+        response = await self._ask("GET", path, None, patience * len(self._urls))
+        return news_of(_body(response))
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound`, `GroupNotFound` or `CoordinatorUnreachable`."""
@@ -76,9 +115,42 @@ class HttpCoordinator:
         """Let go of the connections; idempotent."""
         await self._client.aclose()
 
-    async def _ask(self, method: str, path: str, body: Body | None) -> httpx.Response:
-        content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        ends_at = time.monotonic() + self._deadline_s
+    async def _batch(self, part: "_Part") -> tuple[HeartbeatReply | StreamshardError, ...]:
+        beats = [beat for beat, _ in part]
+        content = b'{"heartbeats":[' + b",".join(item for _, item in part) + b"]}"
+        try:
+            response = await self._ask("POST", "/coord/v1/heartbeats", content)
+            if response.status_code in UNKNOWN_RESOURCE:
+                self._singly_until = time.monotonic() + SINGLY_S
+            if response.status_code in UNKNOWN_RESOURCE + REFUSED_WHOLE:
+                return await self._singly(beats)
+            answers = batch_of(_body(response), len(part))
+        except StreamshardError as error:
+            return (error,) * len(part)
+        for answer in answers:
+            if isinstance(answer, HeartbeatReply):
+                self._note_lease(answer)
+        return answers
+
+    async def _singly(
+        self, beats: Sequence[tuple[GroupKey, Heartbeat]]
+    ) -> tuple[HeartbeatReply | StreamshardError, ...]:
+        return tuple(await asyncio.gather(*(self._alone(*beat) for beat in beats)))
+
+    async def _alone(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply | StreamshardError:
+        try:
+            return await self.heartbeat(key, beat)
+        except StreamshardError as error:
+            return error
+
+    def _note_lease(self, reply: HeartbeatReply) -> None:
+        # A third of the lease, so that a second URL, and a second attempt, still come in time.
+        self._deadline_s = min(self._longest_s, max(LEAST_DEADLINE_MS, client_lease_ms(reply.lease_ms) // 3) / 1000)
+
+    async def _ask(
+        self, method: str, path: str, content: bytes | None, deadline_s: float | None = None
+    ) -> httpx.Response:
+        ends_at = time.monotonic() + (deadline_s or self._deadline_s)
         failures: list[str] = []
         for position, base in enumerate(tuple(self._urls)):
             share = (ends_at - time.monotonic()) / (len(self._urls) - position)
@@ -106,6 +178,30 @@ class HttpCoordinator:
         if self._urls[0] != base:
             self._urls.remove(base)
             self._urls.insert(0, base)
+
+
+_Part: TypeAlias = list[tuple[tuple[GroupKey, Heartbeat], bytes]]
+
+
+def _parts(items: _Part) -> list[_Part]:
+    """Split so that each part fits into one request."""
+    parts: list[_Part] = [[]]
+    size = 0
+    for item in items:
+        if len(parts[-1]) == MOST_TOGETHER or (parts[-1] and size + len(item[1]) > MOST_BYTES):
+            parts.append([])
+            size = 0
+        parts[-1].append(item)
+        size += len(item[1])
+    return parts
+
+
+def _wall() -> WallMillis:
+    return WallMillis(time.time_ns() // 1_000_000)
+
+
+def _encoded(body: Body) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _base(url: str) -> str:

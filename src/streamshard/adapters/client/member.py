@@ -12,8 +12,9 @@ from streamshard.core.actions import Action, BeatAfter, BeatNow, Drain, Drop, Na
 from streamshard.core.commands import Heartbeat
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import GroupKey, InstanceId, Instant, MemberId, Millis, ShardIndex, Token
-from streamshard.core.ports import Clock, CoordinatorApi, Entropy
+from streamshard.core.ports import Clock, Entropy
 from streamshard.core.records import Access
+from streamshard.core.replies import HeartbeatReply
 from streamshard.core.session import (
     Phase,
     Session,
@@ -37,8 +38,20 @@ NEVER = Instant(2**62)
 SHORTEST_PAUSE_MS = 10
 LEAST_BUDGET_MS = 100
 SUFFIX_LENGTH = 6
+NEWS_PAUSE_MS = 50
+"""Between a heartbeat and the next one that only a hint is the reason for."""
+
+NEWS_JITTER_MS = 10
 
 Order: TypeAlias = Start | Drain | Drop
+
+
+class Answering(Protocol):
+    """Where heartbeats go."""
+
+    async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
+        """Answer one attempt; raises `CoordinatorUnreachable` if no answer came in time."""
+        ...
 
 
 @attrs.frozen
@@ -85,15 +98,16 @@ class Member:
         self.identity = identity
         self.session = Session(identity.member, InstanceId(entropy.nonce()))
         self.rejection: str | None = None
-        self._clock = clock
-        self._entropy = entropy
+        self.clock = clock
+        self.entropy = entropy
         self._side = side
         self._grumble = Grumble(_LOG, clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
         self._beat_at = Instant(0)
-        self._sent_at = Instant(-SHORTEST_PAUSE_MS)
+        self._sent_at = Instant(-NEWS_PAUSE_MS)
+        self._news = 0
 
     @property
     def ended(self) -> bool:
@@ -102,11 +116,11 @@ class Member:
 
     def may_use(self, shard: ShardIndex, token: Token) -> bool:
         """Whether the lease of ``shard`` lasts at this moment; from any thread."""
-        return may_use(self.session, shard, token, self._clock.boot())
+        return may_use(self.session, shard, token, self.clock.boot())
 
     def finished(self, shard: ShardIndex, token: Token) -> None:
         """The run has ended; from any thread."""
-        self._post(lambda: finished(self.session, shard, token, self._clock.boot()))
+        self._post(lambda: finished(self.session, shard, token, self.clock.boot()))
 
     def refused(self, shard: ShardIndex, token: Token, access: Access) -> None:
         """The shard's fence refused an order; from any thread."""
@@ -120,16 +134,30 @@ class Member:
         """Own nothing any more, without a word: for the child of a fork."""
         self.session = attrs.evolve(self.session, phase=Phase.REJECTED, held={}, running={}, outstanding=None)
 
-    async def run(self, api: CoordinatorApi) -> None:
+    def hint(self, version: int) -> None:
+        """The group is at this metadata version: beat soon, unless an answer has said so by then. On the loop."""
+        self._news = max(self._news, version)
+        self._wake.set()
+
+    def come_along(self) -> None:
+        """Beat now if that is due soon anyway: another heartbeat of this process is about to leave. On the loop."""
+        session, ahead = self.session, self._beat_at - self.clock.boot()
+        calm = session.phase is Phase.MEMBER and self._attempt is None and not session.misses
+        if calm and ahead < session.heartbeat_ms // 4:
+            self._beat_by(self.clock.boot())
+            self._wake.set()
+
+    async def run(self, api: Answering) -> None:
         """Beat until the member has left or was rejected."""
         self._loop = asyncio.get_running_loop()
         try:
             while not self.ended:
-                now = self._clock.boot()
+                now = self.clock.boot()
                 self._pause_expired(now)
                 if self._attempt is not None and self._attempt.done():
                     self._attempt.result()
                     self._attempt = None
+                self._heed(now)
                 if self._attempt is None and self.session.beats and now >= self._beat_at:
                     self._attempt = self._loop.create_task(self._beat(api, now))
                 await self._rest()
@@ -148,13 +176,22 @@ class Member:
         beat_at = NEVER if self._attempt is not None or not self.session.beats else self._beat_at
         until = min(beat_at, self.session.next_deadline or NEVER)
         try:
-            async with asyncio.timeout(None if until == NEVER else max(0, until - self._clock.boot()) / 1000):
+            async with asyncio.timeout(None if until == NEVER else max(0, until - self.clock.boot()) / 1000):
                 await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()
 
-    async def _beat(self, api: CoordinatorApi, now: Instant) -> None:
+    def _heed(self, now: Instant) -> None:
+        """A hint is good for one heartbeat, and never makes them frequent."""
+        if self._attempt is not None or self.session.phase is not Phase.MEMBER:
+            return
+        if self._news > self.session.metadata_version:
+            pause = NEWS_PAUSE_MS + int(NEWS_JITTER_MS * self.entropy.fraction())
+            self._beat_by(Instant(max(now, self._sent_at + pause)))
+        self._news = 0
+
+    async def _beat(self, api: Answering, now: Instant) -> None:
         self._note_lateness(now)
         self.session, attempt = beat(self.session, now)
         self._sent_at, self._beat_at = now, NEVER
@@ -167,7 +204,7 @@ class Member:
         except (StreamshardError, TimeoutError) as error:
             self._unanswered(error)
         else:
-            self._take(hear(self.session, reply, self._clock.boot()))
+            self._take(hear(self.session, reply, self.clock.boot()))
         finally:
             self._wake.set()
 
@@ -207,15 +244,15 @@ class Member:
             case Start() | Drain() | Drop():
                 self._side.order(action)
             case BeatNow():
-                self._beat_by(Instant(max(self._clock.boot(), self._sent_at + SHORTEST_PAUSE_MS)))
+                self._beat_by(Instant(max(self.clock.boot(), self._sent_at + SHORTEST_PAUSE_MS)))
             case BeatAfter():
-                jittered = int(action.ms * (0.8 + 0.4 * self._entropy.fraction()))
-                self._beat_by(Instant(self._clock.boot() + max(jittered, SHORTEST_PAUSE_MS)))
+                jittered = int(action.ms * (0.8 + 0.4 * self.entropy.fraction()))
+                self._beat_by(Instant(self.clock.boot() + max(jittered, SHORTEST_PAUSE_MS)))
             case NameHeld():
                 self._make_way(action)
             case Rejoin():
                 _LOG.warning("%s: joining %s as a new instance", self.session.member, self.key)
-                self._take(rejoin(self.session, InstanceId(self._entropy.nonce())))
+                self._take(rejoin(self.session, InstanceId(self.entropy.nonce())))
             case Reject():
                 self._reject(action.message)
 
@@ -235,9 +272,9 @@ class Member:
         if not (held.proven and self.identity.derived):
             self._grumble.say("name", f"{member} waits to join {self.key}: {held.message}", logging.ERROR)
             return
-        suffixed = MemberId(f"{self.identity.member}-{self._entropy.nonce()[:SUFFIX_LENGTH]}")
+        suffixed = MemberId(f"{self.identity.member}-{self.entropy.nonce()[:SUFFIX_LENGTH]}")
         _LOG.warning("%s: another instance lives under this name, going on as %s", member, suffixed)
-        self.session = Session(suffixed, InstanceId(self._entropy.nonce()))
+        self.session = Session(suffixed, InstanceId(self.entropy.nonce()))
 
     def _unanswered(self, error: Exception) -> None:
         self._take(unanswered(self.session))

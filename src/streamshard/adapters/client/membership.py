@@ -1,6 +1,7 @@
 """The thread that keeps members alive: heartbeats are never behind a handler, a read or a lock."""
 
 import asyncio
+import contextlib
 import os
 import threading
 import weakref
@@ -9,8 +10,12 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
-from streamshard.adapters.client.member import Member
-from streamshard.core.ports import CoordinatorApi
+from streamshard.adapters.client.convoy import Convoy
+from streamshard.adapters.client.ear import Ear
+from streamshard.adapters.client.member import Answering, Member
+from streamshard.adapters.client.watcher import Watcher
+from streamshard.core.ids import GroupKey
+from streamshard.core.ports import Batching, CoordinatorApi, Watching
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[CoordinatorApi]]
 
@@ -27,7 +32,9 @@ class Membership:
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._members: list[Member] = []
-        self._ready: Future[tuple[asyncio.AbstractEventLoop, CoordinatorApi]] = Future()
+        self._watchers: dict[GroupKey, tuple[Watcher, asyncio.Task[None]]] = {}
+        self._api: CoordinatorApi | None = None
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, Answering]] = Future()
         self._closing: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._work, name="streamshard-membership", daemon=True)
 
@@ -41,6 +48,7 @@ class Membership:
         """Let ``member`` join; the future is done when it has left or was rejected."""
         loop, api = self._ready.result()
         self._members.append(member)
+        loop.call_soon_threadsafe(self._watch_for, member)
         return asyncio.run_coroutine_threadsafe(member.run(api), loop)
 
     def close(self) -> None:
@@ -67,9 +75,39 @@ class Membership:
 
     async def _serve(self) -> None:
         self._closing = asyncio.Event()
-        async with self._connect() as api:
-            self._ready.set_result((asyncio.get_running_loop(), api))
+        async with self._connect() as api, contextlib.AsyncExitStack() as ending:
+            self._api, beats = api, self._beats(api, ending)
+            ending.push_async_callback(self._stop_watching)
+            self._ready.set_result((asyncio.get_running_loop(), beats))
             await self._closing.wait()
+
+    def _beats(self, api: CoordinatorApi, ending: contextlib.AsyncExitStack) -> Answering:
+        if not isinstance(api, Batching):
+            return api
+        convoy = Convoy(api, self._muster)
+        ending.push_async_callback(convoy.close)
+        return convoy
+
+    def _muster(self) -> None:
+        for member in tuple(self._members):
+            member.come_along()
+
+    def _watch_for(self, member: Member) -> None:
+        if not isinstance(self._api, Watching):
+            return
+        watcher, task = self._watchers.get(member.key, (None, None))
+        if watcher is None or task is None or task.done():
+            watcher = Watcher(member.key, Ear(self._api, member.clock, member.entropy))
+            watcher.enlist(member)
+            self._watchers[member.key] = watcher, asyncio.create_task(watcher.run(), name=f"watch of {member.key}")
+        else:
+            watcher.enlist(member)
+
+    async def _stop_watching(self) -> None:
+        tasks = [task for _, task in self._watchers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _forget_all() -> None:

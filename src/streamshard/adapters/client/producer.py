@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 import attrs
 
+from streamshard.adapters.client.ear import Ear
+from streamshard.core.commands import LayoutWatch
 from streamshard.core.ids import GroupKey, Instant, Millis, RecordId, ShardIndex, stream_key
 from streamshard.core.lease import REFRESH_MS, RoutingLease, adopt, invalidate, refresh_due, usable
-from streamshard.core.ports import Clock, CoordinatorApi, Entropy, ShardLog
+from streamshard.core.ports import Clock, CoordinatorApi, Entropy, ShardLog, Watching
 from streamshard.core.replies import Routing
 from streamshard.core.routing import key_bytes, route
 from streamshard.errors import (
@@ -26,6 +28,8 @@ Fields: TypeAlias = Mapping[str, Value] | Mapping[bytes, Value] | Mapping[str | 
 Failure: TypeAlias = NotWritten | MaybeWritten | RoutingExpired
 
 SHORTEST_RETRY = Millis(500)
+IDLE_MS = 60_000
+"""A producer that has published nothing for so long watches no more, until it does."""
 
 
 @attrs.frozen
@@ -55,7 +59,7 @@ class Publishing:
 
 
 class Producer:
-    """Publishes to the shards of one stream; belongs to one event loop, and needs no closing."""
+    """Publishes to the shards of one stream; belongs to one event loop. `close` only ends its watch."""
 
     def __init__(self, options: Publishing, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> None:
         self._options = options
@@ -65,6 +69,9 @@ class Producer:
         self._retry_at = Instant(0)
         self._trouble: str | None = None
         self._turn = int(entropy.fraction() * 2**16)
+        self._ear = Ear(api, clock, entropy) if isinstance(api, Watching) else None
+        self._watching: asyncio.Task[None] | None = None
+        self._used_at = Instant(0)
 
     async def publish(self, key: Key, fields: Fields) -> Published:
         """Append one record to the shard of ``key`` (None: the shards take turns).
@@ -108,6 +115,12 @@ class Producer:
         await self._refresh()
         return usable(self._lease, self._clock.boot())
 
+    async def close(self) -> None:
+        """Stop watching; idempotent."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+
     async def _lane(self, lane: list[tuple[int, Key, Fields]]) -> list[tuple[int, Published | Failure]]:
         return [(position, await self._try(key, fields)) for position, key, fields in lane]
 
@@ -126,10 +139,26 @@ class Producer:
         urgent = self._lease.refresh_at is None
         if urgent or (refresh_due(self._lease, now) and now >= self._retry_at):
             await self._single_refresh()
+        self._keep_watching(now)
         try:
             return usable(self._lease, self._clock.boot())
         except RoutingExpired as expired:
             raise RoutingExpired(f"{expired.message}: {self._trouble}" if self._trouble else expired.message) from None
+
+    def _keep_watching(self, now: Instant) -> None:
+        self._used_at = now
+        if self._ear is not None and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.get_running_loop().create_task(self._watch(self._ear))
+
+    async def _watch(self, ear: Ear) -> None:
+        """Refresh as soon as the layout is another one; without this the next refresh, or a nil, tells."""
+        while self._clock.boot() - self._used_at < IDLE_MS and (held := self._lease.routing) is not None:
+            news = await ear.hear(LayoutWatch(held.key.prefix, held.layout_version, held.lineage))
+            if news is None or not news.changed:
+                continue
+            await self._single_refresh()
+            if self._lease.routing is held:
+                ear.spare()
 
     async def _single_refresh(self) -> None:
         """One question at a time, whoever needs it; one who gives up waiting does not stop it for the others."""

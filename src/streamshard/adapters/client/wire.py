@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamshard import errors
-from streamshard.core.commands import Heartbeat, Intent
+from streamshard.core.commands import GroupWatch, Heartbeat, Intent, LayoutWatch
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import (
     Epoch,
@@ -23,7 +23,7 @@ from streamshard.core.ids import (
     WallMillis,
     stream_key,
 )
-from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReason, Routing, Status
+from streamshard.core.replies import Extension, Grant, HeartbeatReply, News, RetryReason, Routing, Status
 from streamshard.errors import CoordinatorUnreachable, StreamshardError
 
 Body = dict[str, Any]
@@ -83,6 +83,53 @@ def reply_of(body: Body) -> HeartbeatReply:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CoordinatorUnreachable(f"the answer to a heartbeat can't be used: {_why(error)}") from error
+
+
+def batch_item(key: GroupKey, beat: Heartbeat, now: WallMillis) -> Body:
+    """One attempt as it stands in a batch, where no path names its place."""
+    return {"streamPrefix": key.prefix, "consumerGroup": key.group, **heartbeat_body(key, beat, now)}
+
+
+def batch_of(body: Body, size: int) -> tuple[HeartbeatReply | CoordinatorUnreachable, ...]:
+    """The answers to a batch, in its order; raises `CoordinatorUnreachable` if they can't be told apart."""
+    rows = body.get("replies")
+    if not isinstance(rows, list) or len(rows) != size:
+        raise CoordinatorUnreachable(f"the answer to {size} heartbeats can't be used: it has no {size} replies")
+    return tuple(map(_reply_or_trouble, rows))
+
+
+def _reply_or_trouble(row: Any) -> HeartbeatReply | CoordinatorUnreachable:
+    try:
+        return reply_of(row)
+    except CoordinatorUnreachable as trouble:
+        return trouble
+
+
+def watch_query(watch: GroupWatch | LayoutWatch, wait: Millis) -> list[tuple[str, str]]:
+    """What stands behind the question mark."""
+    if isinstance(watch, LayoutWatch):
+        held = str(watch.version) if watch.lineage is None else f"{watch.lineage}-{watch.version}"
+        return [("layout", held), ("waitMs", str(wait))]
+    view = [] if watch.view is None else [("view", str(watch.view))]
+    members = [("member", str(member)) for member in watch.members or ()]
+    return [("group", watch.key.group), *view, *members, ("waitMs", str(wait))]
+
+
+def news_of(body: Body) -> News:
+    """The answer to a watch; raises `CoordinatorUnreachable` for one that can't be used."""
+    try:
+        version = _int(body["layoutVersion"])
+        members = body.get("members")
+        return News(
+            changed=body["changed"] is True,
+            lineage=_lineage(body.get("layout") or str(version), version),
+            layout_version=LayoutVersion(version),
+            metadata_version=_int(body["metadataVersion"]),
+            view=None if body.get("view") is None else View(str(body["view"])),
+            members=None if members is None else tuple(MemberId(str(member)) for member in members),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CoordinatorUnreachable(f"the answer to a watch can't be used: {_why(error)}") from error
 
 
 def routing_of(key: GroupKey, body: Body, etag: str) -> Routing:
