@@ -122,11 +122,12 @@ def _stay(stage: Stage) -> None:
     for name in ("d", "e"):
         stage.start_consumer(name)
     stage.start_producer("producer-again", PLAYING_RATE)
+    command = "streamshard" if shutil.which("streamshard") else f"{sys.executable} -m streamshard"
     told = [
         "Everything runs again, with consumers d and e, until Ctrl-C. To play, in another terminal:",
         f"  export STREAMSHARD_URL={stage.url}",
-        f"  streamshard groups describe {STREAM}/{GROUP}",
-        f"  streamshard streams scale {STREAM} 6 --reason playing --wait",
+        f"  {command} groups describe {STREAM}/{GROUP}",
+        f"  {command} streams scale {STREAM} 6 --reason playing --wait",
         f"  kill -9 {stage.consumers['d'].process.pid}     # consumer d",
         f"  redis-cli -u {stage.redis} XINFO STREAM {STREAM}:0",
     ]
