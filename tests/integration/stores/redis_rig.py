@@ -12,6 +12,8 @@ from typing import Any
 from streamshard.adapters.stores.redis import RedisStore
 from streamshard.adapters.streams.embedded import HOST, die_with_parent
 from streamshard.core.ids import Millis
+from streamshard.core.ports import GroupChange, RowWrite, StoreSource, Transaction
+from streamshard.testing.samples import BILLING, FIRST, KEY, ORDERS, SECOND, a_group, a_row
 from tests.integration.cluster import ask, free_ports, until
 
 TIMEOUT = Millis(2_000)
@@ -146,3 +148,9 @@ class Proxy:
                 sink.write(data)
                 await sink.drain()
         sink.close()
+
+
+async def write_over(store: RedisStore, source: StoreSource) -> None:
+    """A commit that was decided on what ``source`` said: record and row."""
+    raised = GroupChange(KEY, FIRST, a_group(SECOND))
+    await store.commit(Transaction(ORDERS, source, groups=(raised,), row=RowWrite(BILLING, a_row(2))))

@@ -3,13 +3,23 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 import pytest
 
 from streamshard.core.group import GroupRecord
-from streamshard.core.ids import Epoch, InstanceId, MemberId, Nonce, ShardIndex, StreamPrefix
+from streamshard.core.ids import (
+    Epoch,
+    GroupKey,
+    GroupName,
+    InstanceId,
+    MemberId,
+    Nonce,
+    ShardIndex,
+    StreamPrefix,
+    Version,
+)
 from streamshard.core.ports import GroupChange, RowWrite, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.testing.samples import (
@@ -22,6 +32,7 @@ from streamshard.testing.samples import (
     ORDERS,
     SECOND,
     a_group,
+    a_group_tombstone,
     a_row,
     a_stream,
     put,
@@ -235,3 +246,30 @@ def test_a_version_is_compared_whatever_its_parts_contain(valkey: Server) -> Non
             return [type(refused[0]).__name__, (await store.load_group(KEY)).record]
 
     assert asyncio.run(scenario()) == ["RevisionConflict", a_group(odd)]
+
+
+def test_the_versions_of_many_records_are_read_in_one_write(valkey: Server) -> None:
+    tombstone = GroupKey(ORDERS, GroupName("buried"))
+    keys: list[StreamPrefix | GroupKey] = [
+        ORDERS,
+        KEY,
+        tombstone,
+        StreamPrefix("none"),
+        GroupKey(ORDERS, GroupName("none")),
+    ]
+
+    def reads() -> int:
+        text: str = valkey.ask("INFO", "stats").decode()
+        return int(text.split("total_reads_processed:")[1].split()[0])
+
+    async def scenario() -> tuple[Mapping[GroupKey | StreamPrefix, Version], int]:
+        async with store_at(valkey.url) as store:
+            await put(store, CREATE_STREAM, CREATE)
+            await put(store, GroupChange(tombstone, None, a_group_tombstone(key=tombstone)))
+            before = reads()
+            return await store.versions(keys * 20), reads() - before
+
+    versions, together = asyncio.run(scenario())
+
+    assert versions == {ORDERS: FIRST, KEY: FIRST, tombstone: SECOND}
+    assert together < 10

@@ -17,10 +17,19 @@ from streamshard.adapters.redis_link import AnswerLost, NotSent, Word, describe
 from streamshard.adapters.stores import codec, redis_scripts, redis_url
 from streamshard.adapters.stores.codec import AnyGroup, AnyStream
 from streamshard.adapters.stores.redis_fleet import Fleet, Primary
-from streamshard.adapters.stores.redis_keys import ANY_STREAM, INDEX, INDEX_SLOT, prefix_of, stream_keys, version_text
+from streamshard.adapters.stores.redis_keys import (
+    ANY_STREAM,
+    INDEX,
+    INDEX_SLOT,
+    group_keys,
+    prefix_of,
+    stream_keys,
+    version_from,
+    version_text,
+)
 from streamshard.adapters.stores.redis_scripts import DEAD, LIVE, Call
 from streamshard.core.group import GroupRecord, Row
-from streamshard.core.ids import GroupKey, InstanceId, Millis, StreamPrefix
+from streamshard.core.ids import GroupKey, InstanceId, Millis, StreamPrefix, Version
 from streamshard.core.ports import GroupSnapshot, StoreSource, StreamSnapshot, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import CommitUncertain, MetadataCorrupt, SourceChanged, StoreUnavailable
@@ -111,6 +120,12 @@ class RedisStore:
         kinds = await asyncio.gather(*(self._kind(name) for name in names))
         return tuple(sorted(name for name, kind in zip(names, kinds, strict=True) if kind not in (None, DEAD)))
 
+    async def versions(self, keys: Sequence[Key]) -> Mapping[Key, Version]:
+        """The version of each record that there is, tombstones too; every question travels in one write."""
+        texts = await asyncio.gather(*(self._command(*_at(key), "v") for key in keys))
+        found = {key: version_from(text.decode()) for key, text in zip(keys, texts, strict=True) if text is not None}
+        return {key: version for key, version in found.items() if version is not None}
+
     async def rebuild_index(self) -> tuple[StreamPrefix, ...]:
         """Look for the records of streams on every server and list them again; returns those found, sorted."""
         found: set[StreamPrefix] = set()
@@ -177,9 +192,8 @@ class RedisStore:
 
     async def _kind(self, prefix: StreamPrefix) -> bytes | None:
         """Live or dead; whatever can't be read counts as live, so that its own trouble shows."""
-        keys = stream_keys(prefix)
         try:
-            kind: bytes | None = await self._command(keys.slot, "HGET", keys.record, "k")
+            kind: bytes | None = await self._command(*_at(prefix), "k")
         except StoreUnavailable:
             return LIVE
         return kind
@@ -226,6 +240,14 @@ class RedisStore:
         if rows:
             self._rows[key] = rows
         return MappingProxyType({row.instance: row for _, row in rows.values()})
+
+
+def _at(key: Key) -> tuple[int, str, str]:
+    """The slot of a record, and how a question for one of its fields begins."""
+    if isinstance(key, GroupKey):
+        return stream_keys(key.prefix).slot, "HGET", group_keys(key.prefix, key.group).record
+    keys = stream_keys(key)
+    return keys.slot, "HGET", keys.record
 
 
 def _version(known: _Known | None) -> str:

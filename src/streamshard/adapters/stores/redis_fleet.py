@@ -44,6 +44,8 @@ class Primary:
     line: Line
     identity: Identity
     address: Address
+    name: str
+    """The identity as records and commits name it."""
 
     async def run(self, call: Call) -> object:
         """Run a script, by its text if the server forgot it; a reply, or the server's error as a value."""
@@ -71,32 +73,41 @@ class Fleet:
         self._timeout = timeout
         self._map: tuple[Range, ...] = ()
         self._primaries: dict[Address, Primary] = {}
+        self._names: set[str] = set()
         self._under_way: dict[object, asyncio.Task[Any]] = {}
         self._stale = False
         self._opened = False
         self._closed = False
 
     async def open(self) -> None:
-        """Connect to every primary; raises `ConfigurationError` or `StoreUnavailable`."""
+        """Connect to every primary; raises `ConfigurationError`, or `StoreUnavailable` if none answers."""
         try:
             if self.place.cluster:
                 self._map = await self._ask_around()
             else:
                 self._map = (Range(0, SLOT_COUNT - 1, self.place.seeds[0]),)
-            await asyncio.gather(*(self._connect(address) for address in self._addresses()))
+            await self._connect_all()
         except BaseException:
             await self.close()
             raise
         self._opened = True
 
+    async def _connect_all(self) -> None:
+        # A coordinator may have to start while a failover is under way.
+        connecting = (self._connect(address) for address in self._addresses())
+        outcomes = await asyncio.gather(*connecting, return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        serious = [failure for failure in failures if not isinstance(failure, StoreUnavailable)]
+        if serious or len(failures) == len(outcomes):
+            raise [*serious, *failures][0]
+
     def source(self, primary: Primary) -> StoreSource:
         """What a read over ``primary`` names as its source."""
-        return StoreSource(str(primary.identity), self.generation)
+        return StoreSource(primary.name, self.generation)
 
     def is_current(self, source: StoreSource) -> bool:
         """No connection was made anew and nothing moved since ``source`` was read from."""
-        known = (str(primary.identity) for primary in self._primaries.values())
-        return source.connection == self.generation and source.identity in known
+        return source.connection == self.generation and source.identity in self._names
 
     async def primary(self, slot: int) -> Primary:
         """The connected primary of a slot; raises `StoreUnavailable`."""
@@ -182,7 +193,7 @@ class Fleet:
         except BaseException:
             await line.close()
             raise
-        self._primaries[address] = primary = Primary(line, identity, address)
+        self._primaries[address] = primary = Primary(line, identity, address, str(identity))
         self._begin_generation()
         return primary
 
@@ -193,6 +204,7 @@ class Fleet:
             raise StoreUnavailable(f"the metadata store at {_name(address)} can't be reached: {error}") from error
 
     def _begin_generation(self) -> None:
+        self._names = {primary.name for primary in self._primaries.values()}
         if self._opened:
             self.generation += 1
 
@@ -202,10 +214,10 @@ class Fleet:
         if found == self._map:
             return
         self._map = found
-        self._begin_generation()
         served = set(self._addresses())
         for address in [address for address in self._primaries if address not in served]:
             self._primaries.pop(address).line.hang_up("this node serves no slots any more")
+        self._begin_generation()
 
     async def _ask_around(self) -> tuple[Range, ...]:
         trouble = ""

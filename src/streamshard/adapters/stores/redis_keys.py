@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import attrs
 
 from streamshard.adapters.stores.codec import checked
-from streamshard.core.ids import GroupName, StreamPrefix, Version
+from streamshard.core.ids import GroupName, Lineage, Nonce, StreamPrefix, Version
 from streamshard.core.slots import hash_slot
 
 INDEX = "streamshard:streams"
@@ -24,6 +24,7 @@ ANY_STREAM = "streamshard:{p:*}:stream"
 
 _BEFORE, _AFTER = ANY_STREAM.split("*")
 KEPT = 16_384
+_NAMES_OF_A_VERSION = 2
 
 
 @attrs.frozen
@@ -65,6 +66,14 @@ def prefix_of(key: str) -> StreamPrefix:
 def version_text(version: Version) -> str:
     """A version as it stands beside its record."""
     return f"{version.revision} {_encoded(version.lineage)} {_encoded(version.nonce)}"
+
+
+def version_from(text: str) -> Version | None:
+    """What `version_text` said; None if it can't have said that."""
+    revision, *names = text.split(" ")
+    if len(names) != _NAMES_OF_A_VERSION or not revision.isdecimal():
+        return None
+    return Version(Lineage(unquote(names[0])), int(revision), Nonce(unquote(names[1])))
 
 
 def _encoded(name: str) -> str:
