@@ -12,7 +12,7 @@ from streamshard.core.stream_commit import find_resharding
 from streamshard.core.stream_shape import in_phase, scope
 from streamshard.core.stream_wants import drain_looks
 from streamshard.core.stream_work import StreamWork
-from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound, StreamNotFound
+from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound
 
 _RETURNABLE = frozenset({ReshardingState.PREPARING, ReshardingState.ACTIVE, ReshardingState.DRAINING})
 
@@ -27,13 +27,6 @@ class Reading:
     async def stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Raise `StreamNotFound`."""
         return await self._desk.load_stream(prefix)
-
-    async def any_stream(self, prefix: StreamPrefix) -> StreamRecord:
-        """Also one that is still being created or removed; raises `StreamNotFound`."""
-        record = (await self._desk.store.load_stream(prefix)).record
-        if not isinstance(record, StreamRecord):
-            raise StreamNotFound(f"no stream '{prefix}': create it first, or mend the name")
-        return record
 
     async def routing(self, key: GroupKey) -> Routing:
         """From the stream's record alone."""

@@ -79,15 +79,6 @@ def test_a_stream_that_is_being_created_is_not_shown_to_members_and_producers() 
     assert site.stream.state is StreamState.CREATING
 
 
-def test_a_stream_that_is_being_created_is_found_by_who_asks_for_any() -> None:
-    site = Site(empty=True)
-    node = site.node()
-    node.start(node.coordinator.create_stream(create())).go_to("> provision").kill()
-    node.let_run()
-
-    assert node.run(node.coordinator._reading.any_stream(ORDERS)) is site.stream
-
-
 def test_a_group_is_shown_with_its_stream_and_its_renewals() -> None:
     site, node = started()
     member = Member()
