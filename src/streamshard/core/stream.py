@@ -1,6 +1,7 @@
 """The stream record: how many shards there are, which life of each, and what is changing."""
 
 import enum
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -160,6 +161,10 @@ class StreamRecord:
 
     def layout(self) -> "Layout":
         """What groups assign: the shards that are read, each with its generation."""
+        return self._layout
+
+    @functools.cached_property  # every heartbeat asks
+    def _layout(self) -> "Layout":
         readable = {s.index: s.generation for s in self.shards.values() if s.phase in READABLE}
         return Layout(self.layout_version, readable)
 
