@@ -9,6 +9,7 @@ default timings (a heartbeat every 3 s). Prints the median of several joins.
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import re
 import signal
@@ -19,8 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from streamshard import GroupKey, HttpCoordinator, Message, StreamApp
@@ -92,7 +92,7 @@ class Process:
         )
         lines = self._process.stderr if stderr else self._process.stdout
         assert lines is not None
-        self._reader = threading.Thread(target=lambda: [hear(line) for line in lines], daemon=True)
+        self._reader = threading.Thread(target=_each, args=(lines, hear), daemon=True)
         self._reader.start()
 
     def end(self, number: int | None = None) -> None:
@@ -107,6 +107,11 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._reader.join()
+
+
+def _each(lines: Iterable[str], hear: Callable[[str], None]) -> None:
+    for line in lines:
+        hear(line)
 
 
 class Play:
@@ -164,17 +169,27 @@ def coordinators(count: int, folder: str, redis: str) -> Iterator[list[str]]:
         for number in range(count):
             running.append(Process(["-m", "streamshard", "serve", *where], hear, stderr=True))
             with heard:
-                heard.wait_for(lambda wanted=number + 1: len(urls) == wanted, PATIENCE_S)  # type: ignore[misc]
+                if not heard.wait_for(functools.partial(_has, urls, number + 1), PATIENCE_S):
+                    raise SystemExit("a coordinator did not start")
         yield urls
     finally:
         for each in running:
             each.end(signal.SIGTERM)
 
 
+def _has(urls: list[str], count: int) -> bool:
+    return len(urls) == count
+
+
 def measure(options: argparse.Namespace) -> tuple[list[float], int]:
     """The joins' durations in milliseconds, and all heartbeats of the play."""
     play = Play()
-    with EmbeddedServer(next(iter(find_servers().values()))) as server, tempfile.TemporaryDirectory() as folder, coordinators(options.coordinators, folder, server.url) as urls:
+    server = EmbeddedServer(next(iter(find_servers().values())))
+    with (
+        server,
+        tempfile.TemporaryDirectory() as folder,
+        coordinators(options.coordinators, folder, server.url) as urls,
+    ):
         create(urls[0])
 
         def join(number: int, members: int) -> Process:

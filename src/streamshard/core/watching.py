@@ -14,7 +14,7 @@ from streamshard.core.notices import Listener, Watched
 from streamshard.core.ports import Glancing
 from streamshard.core.replies import News
 from streamshard.core.stream import StreamRecord
-from streamshard.errors import InvalidRequest, NotFound, SourceChanged
+from streamshard.errors import InvalidRequest, MetadataCorrupt, NotFound, SourceChanged
 
 Watch: TypeAlias = GroupWatch | LayoutWatch
 
@@ -60,6 +60,8 @@ class Watches:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._judged: dict[GroupKey, _Judged] = {}
+        self._unreadable: dict[Watched, Version | None] = {}
+        """Versions that are not to be trusted; the tick tells of them, and one more look would change nothing."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with each key whose record changed; returns what ends that."""
@@ -99,8 +101,9 @@ class Watches:
 
     async def _catch_up(self, key: Watched, version: Version | None) -> None:
         known = self._known(key)
-        if known is None or known == version:
+        if known is None or known == version or self._unreadable.get(key) == version:
             return
+        self._unreadable.pop(key, None)
         try:
             if isinstance(key, GroupKey):
                 await self._desk.load_group(key)
@@ -108,6 +111,8 @@ class Watches:
                 await self._desk.load_stream(key)
         except NotFound:
             return  # told as a notice, too: who watches it looks again, and hears that it is gone
+        except MetadataCorrupt:
+            self._unreadable[key] = version
 
     def _known(self, key: Watched) -> Version | None:
         if isinstance(key, GroupKey):

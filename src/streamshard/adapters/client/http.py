@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -69,9 +70,20 @@ class HttpCoordinator:
         self._deadline_s = self._longest_s = deadline / 1000
         self._singly_until = 0.0
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        # httpx's own timeouts are per socket operation, so a slow drip would outlive any of them.
-        self._client = httpx.AsyncClient(
-            headers=headers, timeout=None, follow_redirects=False, trust_env=False, transport=transport
+        trust = _trust(self._urls)
+        # No heartbeat ever waits for a connection because watches hold them all.
+        self._client, self._listening = (
+            # httpx's own timeouts are per socket operation, so a slow drip would outlive any of them.
+            httpx.AsyncClient(
+                headers=headers,
+                timeout=None,
+                follow_redirects=False,
+                trust_env=False,
+                transport=transport,
+                verify=trust,
+                limits=limits,
+            )
+            for limits in (httpx.Limits(), httpx.Limits(max_connections=None))
         )
 
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
@@ -97,7 +109,7 @@ class HttpCoordinator:
         """Answer as soon as there is news, or after ``wait``; each URL gets that long."""
         path = f"/coord/v1/streams/{quote(watch.prefix, safe='')}/watch?{urlencode(watch_query(watch, wait))}"
         patience = wait / 1000 + WATCH_GRACE_S
-        response = await self._ask("GET", path, None, patience * len(self._urls))
+        response = await self._ask("GET", path, None, self._listening, patience * len(self._urls))
         return news_of(_body(response))
 
     async def routing(self, key: GroupKey) -> Routing:
@@ -114,6 +126,7 @@ class HttpCoordinator:
     async def close(self) -> None:
         """Let go of the connections; idempotent."""
         await self._client.aclose()
+        await self._listening.aclose()
 
     async def _batch(self, part: "_Part") -> tuple[HeartbeatReply | StreamshardError, ...]:
         beats = [beat for beat, _ in part]
@@ -148,7 +161,12 @@ class HttpCoordinator:
         self._deadline_s = min(self._longest_s, max(LEAST_DEADLINE_MS, client_lease_ms(reply.lease_ms) // 3) / 1000)
 
     async def _ask(
-        self, method: str, path: str, content: bytes | None, deadline_s: float | None = None
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        client: httpx.AsyncClient | None = None,
+        deadline_s: float | None = None,
     ) -> httpx.Response:
         ends_at = time.monotonic() + (deadline_s or self._deadline_s)
         failures: list[str] = []
@@ -156,7 +174,7 @@ class HttpCoordinator:
             share = (ends_at - time.monotonic()) / (len(self._urls) - position)
             try:
                 async with asyncio.timeout(max(share, 0)):
-                    response = await self._send(method, base + path, content)
+                    response = await _send(client or self._client, method, base + path, content)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
                 # A TimeoutError is an OSError: the share of this URL is used up.
                 failures.append(f"{base}: {str(error) or 'no answer in time'}")
@@ -167,12 +185,6 @@ class HttpCoordinator:
                 return response
             failures.append(f"{base}: {problem}")
         raise CoordinatorUnreachable("no coordinator answered: " + "; ".join(failures))
-
-    async def _send(self, method: str, url: str, content: bytes | None) -> httpx.Response:
-        headers = {"Accept": "application/json"}
-        if content is not None:
-            headers["Content-Type"] = "application/json"
-        return await self._client.request(method, url, content=content, headers=headers)
 
     def _prefer(self, base: str) -> None:
         if self._urls[0] != base:
@@ -202,6 +214,20 @@ def _wall() -> WallMillis:
 
 def _encoded(body: Body) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+async def _send(client: httpx.AsyncClient, method: str, url: str, content: bytes | None) -> httpx.Response:
+    headers = {"Accept": "application/json"}
+    if content is not None:
+        headers["Content-Type"] = "application/json"
+    return await client.request(method, url, content=content, headers=headers)
+
+
+def _trust(urls: Sequence[str]) -> ssl.SSLContext:
+    """Whose certificates are believed. Loading them takes a fifth of a second: without TLS nobody's are."""
+    if any(url.startswith("https://") for url in urls):
+        return httpx.create_ssl_context(trust_env=False)
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _base(url: str) -> str:

@@ -59,6 +59,8 @@ class Watcher:
     def _tell(self, news: News) -> None:
         if not news.changed:
             return
+        if news.view == self._view:
+            self._ear.spare()  # no commit is news twice: something on the way makes this up
         self._view = news.view
         for member in self._alive():
             if news.members is None or member.session.member in news.members:
