@@ -74,7 +74,7 @@ def _kill_consumer(stage: Stage) -> None:
 
 
 def _kill_coordinator(stage: Stage) -> None:
-    _say(stage, "the coordinator is killed (kill -9): consumers and producer go on under their leases")
+    _say(stage, "the coordinator is killed (kill -9): consumers and producer go on while their leases last")
     before = stage.readers
     stage.kill_coordinator()
     stage.pause(DOWN_S)
