@@ -10,6 +10,7 @@ import attrs
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
 from streamshard.core.coordinator import Coordinator
+from streamshard.core.inspection import StreamInspector
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.entrypoints.settings import MEMORY, SQLITE, ServeSettings
@@ -26,6 +27,7 @@ class Service:
     store: MetadataStore
     streams: StreamBackend
     clock: Clock
+    inspector: StreamInspector
 
 
 @contextlib.asynccontextmanager
@@ -39,9 +41,9 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
     store = await _store(settings.store)
     async with contextlib.AsyncExitStack() as opened:
         opened.push_async_callback(store.close)
-        streams = _streams(settings.redis, world, opened)
+        streams, inspector = _streams(settings.redis, world, clock, opened)
         chosen = _coordinator_settings(settings, entropy)
-        yield Service(Coordinator(store, streams, clock, entropy, chosen), store, streams, clock)
+        yield Service(Coordinator(store, streams, clock, entropy, chosen), store, streams, clock, inspector)
 
 
 async def _store(url: str) -> MetadataStore:
@@ -59,17 +61,23 @@ async def _store(url: str) -> MetadataStore:
     return await SqliteStore.open(url.removeprefix(SQLITE))
 
 
-def _streams(url: str, world: "MemoryStreams | None", opened: contextlib.AsyncExitStack) -> StreamBackend:
+def _streams(
+    url: str, world: "MemoryStreams | None", clock: Clock, opened: contextlib.AsyncExitStack
+) -> tuple[StreamBackend, StreamInspector]:
     if url == MEMORY:
         from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
+        from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
         from streamshard.adapters.streams.memory_world import MemoryStreams
 
-        return MemoryStreamBackend(world or MemoryStreams())
+        world = world or MemoryStreams()
+        return MemoryStreamBackend(world), MemoryStreamInspector(world, clock.wall)
     from streamshard.adapters.streams.redis_backend import RedisStreamBackend
+    from streamshard.adapters.streams.redis_inspector import RedisStreamInspector
 
-    backend = RedisStreamBackend.from_url(url)
+    backend, inspector = RedisStreamBackend.from_url(url), RedisStreamInspector.from_url(url)
     opened.push_async_callback(backend.close)
-    return backend
+    opened.push_async_callback(inspector.close)
+    return backend, inspector
 
 
 def _coordinator_settings(settings: ServeSettings, entropy: Entropy) -> CoordinatorSettings:

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
+from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.settings import CoordinatorSettings
@@ -32,6 +33,11 @@ class Running:
     clock: ManualClock
     traffic: Traffic
     app: ASGIApp
+    world: MemoryStreams
+
+    def over(self, app: ASGIApp) -> httpx.AsyncClient:
+        """A client of another application."""
+        return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
 
     async def tick(self, times: int = 1, apart_ms: int = 1_000) -> None:
         """Let the coordinator look after everything so many times."""
@@ -44,13 +50,14 @@ class Running:
 async def running(store: MemoryStore | None = None) -> AsyncIterator[Running]:
     """Everything in memory; time stands still unless a test moves it."""
     store, clock, traffic = store or MemoryStore(), ManualClock(), Traffic()
-    streams = MemoryStreamBackend(MemoryStreams())
+    world = MemoryStreams(clock.wall)
+    streams = MemoryStreamBackend(world)
     settings = CoordinatorSettings("coordinator-1")
     coordinator = Coordinator(store, streams, clock, SeededEntropy(), settings)
-    app = create_app(coordinator, traffic=traffic)
+    app = create_app(coordinator, traffic=traffic, inspector=MemoryStreamInspector(world, clock.wall))
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
-        yield Running(http, coordinator, store, clock, traffic, app)
+        yield Running(http, coordinator, store, clock, traffic, app, world)
 
 
 def error(status: str, code: str, message: str, *, retryable: bool = False) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def test_monitoring_shows_who_holds_what() -> None:
             ("web-m0", "ACTIVE", both, [])
         ]
         assert assignments["targetAssignment"] == assignments["currentAssignments"] == {"web-m0": both}
-        assert (assignments["revokeProgress"], assignments["invariantViolations"]) == ([], [])
+        assert (assignments["revokeProgress"], assignments["invariantViolations"]) == ({}, [])
         assert [(s["owner"], s["target"], s["state"], s["token"]) for s in assignments["shards"]] == [
             ("web-m0", "web-m0", "OWNED", grant["token"]) for grant in answer["grants"]
         ]

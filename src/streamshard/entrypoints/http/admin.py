@@ -5,12 +5,13 @@ import logging
 
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http import wire
+from streamshard.entrypoints.http.answers import Scaled
 from streamshard.entrypoints.http.exchange import Reply, Request, json_reply, new_resharding_id
 from streamshard.entrypoints.http.replies import (
-    group_facts_json,
-    group_json,
-    migration_json,
-    stream_facts_json,
+    group_answer,
+    group_facts_answer,
+    migration_answer,
+    stream_facts_answer,
     stream_summary,
 )
 from streamshard.entrypoints.http.views import Views
@@ -43,7 +44,7 @@ class Admin:
         author = wire.author(body, request.idempotency())
         facts = await self._coordinator.delete_stream(body.stream_command(prefix, author))
         _note("stream deleted", stream=prefix, by=body.requested_by, reason=body.reason)
-        return json_reply(200, stream_facts_json(facts))
+        return json_reply(200, stream_facts_answer(facts))
 
     async def scale_stream(self, request: Request) -> Reply:
         """POST ``/streams/{p}/scale``."""
@@ -59,15 +60,13 @@ class Admin:
         groups = sorted((await self._coordinator.stream(prefix)).groups)
         migration = await self._coordinator.scale(command)
         _note("stream scaled", stream=prefix, shards=command.target, by=body.requested_by, reason=body.reason)
-        return json_reply(
-            202,
-            {
-                "streamPrefix": prefix,
-                "targetShardCount": command.target,
-                "affectedConsumerGroups": groups,
-                "migrations": [migration_json(migration)],
-            },
+        scaled = Scaled(
+            stream_prefix=prefix,
+            target_shard_count=command.target,
+            affected_consumer_groups=[*groups],
+            migrations=[migration_answer(migration)],
         )
+        return json_reply(202, scaled)
 
     async def create_group(self, request: Request) -> Reply:
         """POST ``/streams/{p}/groups/{g}``."""
@@ -76,7 +75,7 @@ class Admin:
         author = wire.author(body, request.idempotency())
         view = await self._coordinator.create_group(body.command(key, author, self._settings.max_shard_count))
         _note("group created", stream=key.prefix, group=key.group, by=body.requested_by)
-        return json_reply(201, group_json(view, None))
+        return json_reply(201, group_answer(view, None))
 
     async def delete_group(self, request: Request) -> Reply:
         """DELETE ``/streams/{p}/groups/{g}``."""
@@ -85,7 +84,7 @@ class Admin:
         author = wire.author(body, request.idempotency())
         facts = await self._coordinator.delete_group(body.group_command(key, author))
         _note("group deleted", stream=key.prefix, group=key.group, by=body.requested_by, reason=body.reason)
-        return json_reply(200, group_facts_json(facts, None))
+        return json_reply(200, group_facts_answer(facts, None))
 
     async def scale_group(self, request: Request) -> Reply:
         """POST ``/streams/{p}/groups/{g}/scale``: the whole stream is scaled, it has one layout."""
@@ -100,7 +99,7 @@ class Admin:
         await self._views.require_group(key)
         migration = await self._coordinator.scale(command)
         _note("stream scaled", stream=key.prefix, shards=command.target, by=body.requested_by, reason=body.reason)
-        return json_reply(202, migration_json(migration))
+        return json_reply(202, migration_answer(migration))
 
     async def amend(self, request: Request) -> Reply:
         """POST ``…/migrations/{id}``."""
@@ -111,7 +110,7 @@ class Admin:
         await self._views.require_group(key)
         migration = await self._coordinator.amend(command)
         _note("resharding amended", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
-        return json_reply(200, migration_json(migration))
+        return json_reply(200, migration_answer(migration))
 
     async def rollback(self, request: Request) -> Reply:
         """POST ``…/migrations/{id}/rollback``."""
@@ -121,7 +120,7 @@ class Admin:
         await self._views.require_group(key)
         migration = await self._coordinator.rollback(body.command(key.prefix, author, resharding))
         _note("resharding rolled back", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
-        return json_reply(202, migration_json(migration))
+        return json_reply(202, migration_answer(migration))
 
 
 def _note(event: str, **fields: object) -> None:

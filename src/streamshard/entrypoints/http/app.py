@@ -12,9 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamshard.adapters.watchtower import Watchtower
 from streamshard.core.coordinator import Coordinator
+from streamshard.core.inspection import StreamInspector
 from streamshard.entrypoints.http.admin import Admin
 from streamshard.entrypoints.http.batches import Batches
 from streamshard.entrypoints.http.browsers import refuse_other_sites
+from streamshard.entrypoints.http.docs import Docs
 from streamshard.entrypoints.http.exchange import (
     TICKET,
     ClientGone,
@@ -34,7 +36,19 @@ from streamshard.entrypoints.http.faults import (
     error_headers,
     http_status,
 )
+from streamshard.entrypoints.http.grafana import Grafana
 from streamshard.entrypoints.http.members import Members
+from streamshard.entrypoints.http.monitor import Monitor
+from streamshard.entrypoints.http.operations import (
+    GRAFANA,
+    GROUP,
+    HEARTBEAT,
+    MIGRATION,
+    MONITORING,
+    ROOT,
+    STREAM,
+    WATCHED,
+)
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.http.views import Probes, Views
 from streamshard.entrypoints.http.watching import Watching
@@ -42,16 +56,13 @@ from streamshard.errors import Terminating
 
 logger = logging.getLogger(__name__)
 
-ROOT = "/coord/v1"
-
 Handler = Callable[[Request], Awaitable[Reply]]
 Methods = Mapping[str, Handler]
 Guard = Callable[[Scope], None]
 Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
 
 _SHOWN_OF_A_PATH = 200
-_HEARTBEAT = f"{ROOT}/streams/{{prefix}}/groups/{{group}}/members/{{member}}/heartbeat"
-_HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", _HEARTBEAT))
+_HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", HEARTBEAT))
 
 
 def create_app(
@@ -60,47 +71,92 @@ def create_app(
     traffic: Traffic | None = None,
     guard: Guard = refuse_other_sites,
     lifespan: Lifespan | None = None,
+    inspector: StreamInspector | None = None,
 ) -> ASGIApp:
     """The coordinator as an ASGI application.
 
     ``traffic`` is shared with a `Ticker`, so that ticks let requests pass; ``guard`` raises for requests
     that are not even looked at; ``lifespan`` runs around the application where it is the outermost one
-    (a mounted application's host runs its own).
+    (a mounted application's host runs its own); without an ``inspector`` nothing can be told of what is
+    in the shards, and those who ask are answered 503.
     """
     traffic = traffic or Traffic()
-    return _App(resources(coordinator, traffic), traffic, guard, lifespan)
+    return _App(resources(coordinator, traffic, inspector), traffic, guard, lifespan)
 
 
-def resources(coordinator: Coordinator, traffic: Traffic) -> Mapping[str, Methods]:
-    """Every path template with what may be done to it."""
-    views, members = Views(coordinator), Members(coordinator)
-    admin, probes = Admin(coordinator, views), Probes(coordinator, traffic)
+def resources(
+    coordinator: Coordinator, traffic: Traffic, inspector: StreamInspector | None = None
+) -> Mapping[str, Methods]:
+    """Every path template with what may be done to it; `operations` says the same in words."""
+    monitoring = coordinator.monitoring(inspector)
+    views = Views(coordinator, monitoring)
+    return {
+        **_administered(coordinator, traffic, views),
+        **_monitored(Monitor(coordinator, monitoring, views), views),
+        **_drawn(Grafana(coordinator, monitoring)),
+        **_outside(Probes(coordinator, traffic), Docs()),
+    }
+
+
+def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> dict[str, Methods]:
+    admin, members = Admin(coordinator, views), Members(coordinator)
     tower = Watchtower(coordinator.watches)
     traffic.when_closed(tower.close)
-    stream = ROOT + "/streams/{prefix}"
-    group = stream + "/groups/{group}"
-    migration = group + "/migrations/{resharding}"
-    watched = ROOT + "/monitoring/streams/{prefix}/groups/{group}"
     return {
-        stream: {"GET": views.stream, "POST": admin.create_stream, "DELETE": admin.delete_stream},
-        stream + "/scale": {"POST": admin.scale_stream},
-        stream + "/route": {"GET": views.route},
-        stream + "/watch": {"GET": Watching(tower, traffic).watch},
+        ROOT + "/streams": {"GET": views.streams},
+        STREAM: {"GET": views.stream, "POST": admin.create_stream, "DELETE": admin.delete_stream},
+        STREAM + "/scale": {"POST": admin.scale_stream},
+        STREAM + "/route": {"GET": views.route},
+        STREAM + "/watch": {"GET": Watching(tower, traffic).watch},
         ROOT + "/heartbeats": {"POST": Batches(coordinator).heartbeats},
-        group: {"GET": views.group, "POST": admin.create_group, "DELETE": admin.delete_group},
-        group + "/scale": {"POST": admin.scale_group},
-        group + "/producer-routing": {"GET": views.routing},
-        migration: {"GET": views.migration, "POST": admin.amend},
-        migration + "/rollback": {"POST": admin.rollback},
-        _HEARTBEAT: {"POST": members.heartbeat},
-        ROOT + "/monitoring/health": {"GET": views.health},
-        ROOT + "/monitoring/groups": {"GET": views.groups},
-        watched: {"GET": views.group},
-        watched + "/members": {"GET": views.members},
-        watched + "/assignments": {"GET": views.assignments},
-        watched + "/migrations": {"GET": views.migrations},
+        GROUP: {"GET": views.group, "POST": admin.create_group, "DELETE": admin.delete_group},
+        GROUP + "/scale": {"POST": admin.scale_group},
+        GROUP + "/producer-routing": {"GET": views.routing},
+        MIGRATION: {"GET": views.migration, "POST": admin.amend},
+        MIGRATION + "/rollback": {"POST": admin.rollback},
+        HEARTBEAT: {"POST": members.heartbeat},
+    }
+
+
+def _monitored(monitor: Monitor, views: Views) -> dict[str, Methods]:
+    return {
+        MONITORING + "/health": {"GET": monitor.health},
+        MONITORING + "/session": {"GET": monitor.session},
+        MONITORING + "/compatibility": {"GET": monitor.compatibility},
+        MONITORING + "/groups": {"GET": monitor.groups},
+        WATCHED: {"GET": views.group},
+        WATCHED + "/members": {"GET": monitor.members},
+        WATCHED + "/assignments": {"GET": monitor.assignments},
+        WATCHED + "/consumption": {"GET": monitor.consumption},
+        WATCHED + "/migrations": {"GET": monitor.migrations},
+        WATCHED + "/offsets": {"GET": monitor.offsets},
+        WATCHED + "/shards/{shard}/messages": {"GET": monitor.messages},
+        WATCHED + "/autoscale": {"GET": monitor.autoscale},
+        WATCHED + "/events": {"GET": monitor.events},
+    }
+
+
+def _drawn(grafana: Grafana) -> dict[str, Methods]:
+    return {
+        GRAFANA + "/groups": {"GET": grafana.groups},
+        GRAFANA + "/options/streams": {"GET": grafana.stream_options},
+        GRAFANA + "/options/consumer-groups": {"GET": grafana.group_options},
+        GRAFANA + "/options/shards": {"GET": grafana.shard_options},
+        GRAFANA + "/members": {"GET": grafana.members},
+        GRAFANA + "/shards": {"GET": grafana.shards},
+        GRAFANA + "/assignments": {"GET": grafana.assignments},
+        GRAFANA + "/messages": {"GET": grafana.messages},
+    }
+
+
+def _outside(probes: Probes, docs: Docs) -> dict[str, Methods]:
+    return {
         "/livez": {"GET": probes.live},
         "/readyz": {"GET": probes.ready},
+        "/openapi.json": {"GET": docs.openapi},
+        "/docs": {"GET": docs.page},
+        "/docs/page.css": {"GET": docs.style},
+        "/docs/page.js": {"GET": docs.script},
     }
 
 
@@ -147,7 +203,7 @@ class _App:
         made = {path: _Resource(methods) for path, methods in table.items()}
         routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
         self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-        self._heartbeat = made[_HEARTBEAT]
+        self._heartbeat = made[HEARTBEAT]
         self._traffic = traffic
         self._guard = guard
 

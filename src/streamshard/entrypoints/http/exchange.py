@@ -189,12 +189,9 @@ def json_reply(status: int, value: object) -> Reply:
 
 async def send_reply(send: Send, reply: Reply, extra: Iterable[tuple[bytes, bytes]]) -> None:
     """Send one complete answer."""
-    headers: Headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(reply.body)).encode()),
-        *reply.headers,
-        *extra,
-    ]
+    headers: Headers = [(b"content-length", str(len(reply.body)).encode()), *reply.headers, *extra]
+    if all(name != b"content-type" for name, _ in headers):
+        headers.append((b"content-type", b"application/json"))
     start: Message = {"type": "http.response.start", "status": reply.status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": reply.body})

@@ -1,134 +1,153 @@
-"""What the coordinator answers operators and producers, field by field."""
+"""What the coordinator answers operators and producers: the core's values as wire types."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
-from streamshard.core.group import GroupRecord, Holding, Member, Row, ShardProgress
-from streamshard.core.ids import GroupKey, MemberId, ShardIndex, StreamPrefix, WallMillis, stream_key
-from streamshard.core.queries import GroupView, Health, MigrationView, is_present
+from streamshard.core.ids import ShardIndex, StreamPrefix, WallMillis, stream_key
+from streamshard.core.queries import GroupView, MigrationView
 from streamshard.core.replies import Routing
+from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
 from streamshard.core.stream import DrainLook, StreamRecord
-
-Json = dict[str, object]
+from streamshard.entrypoints.http import answers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MOMENT_MS = 253_402_300_799_999
+"""The end of the year 9999: no calendar goes on."""
 
 
 def instant(at: WallMillis) -> str:
     """ISO-8601 in UTC with milliseconds and ``Z``."""
-    return (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = _EPOCH + timedelta(milliseconds=min(at, _LAST_MOMENT_MS))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def shard_ref(shard: ShardIndex) -> Json:
-    """How a shard is always spelt."""
-    return {"shardIndex": shard}
-
-
-def shard_refs(shards: Iterable[ShardIndex]) -> list[Json]:
+def shard_refs(shards: Iterable[ShardIndex]) -> list[answers.ShardRef]:
     """A set of shards, sorted by index."""
-    return [shard_ref(shard) for shard in sorted(shards)]
+    return [answers.ShardRef(shard_index=shard) for shard in sorted(shards)]
 
 
-def shard_place(prefix: StreamPrefix, shard: ShardIndex) -> Json:
+def shard_place(prefix: StreamPrefix, shard: ShardIndex) -> answers.ShardPlace:
     """A shard with its key and the cluster slot of the key."""
     key = stream_key(prefix, shard)
-    return {"shardIndex": shard, "streamKey": key, "redisSlot": hash_slot(key)}
+    return answers.ShardPlace(shard_index=shard, stream_key=key, redis_slot=hash_slot(key))
 
 
-def group_json(view: GroupView, active: MigrationView | None) -> Json:
+def group_answer(view: GroupView, active: MigrationView | None) -> answers.Group:
     """A group as operators see it."""
-    return group_facts_json(group_facts(view), active)
+    return group_facts_answer(group_facts(view), active)
 
 
-def group_facts_json(facts: GroupFacts, active: MigrationView | None) -> Json:
+def group_facts_answer(facts: GroupFacts, active: MigrationView | None) -> answers.Group:
     """The same of a group that may be gone by now."""
-    return {
-        "streamPrefix": facts.key.prefix,
-        "consumerGroup": facts.key.group,
-        "state": facts.state.value,
-        "groupEpoch": facts.group_epoch,
-        "assignmentEpoch": facts.assignment_epoch,
-        "metadataVersion": facts.metadata_version,
-        "shardCount": facts.shard_count,
-        "activeMigration": None if active is None else migration_json(active),
-        "targetAssignmentSummary": dict(facts.targets),
-        "currentAssignmentSummary": dict(facts.holdings),
-        "quarantine": facts.quarantine,
-    }
+    return answers.Group(
+        stream_prefix=facts.key.prefix,
+        consumer_group=facts.key.group,
+        state=facts.state,
+        group_epoch=facts.group_epoch,
+        assignment_epoch=facts.assignment_epoch,
+        metadata_version=facts.metadata_version,
+        shard_count=facts.shard_count,
+        active_migration=None if active is None else migration_answer(active),
+        target_assignment_summary={member: shards for member, shards in facts.targets.items()},
+        current_assignment_summary={member: shards for member, shards in facts.holdings.items()},
+        quarantine=facts.quarantine,
+    )
 
 
-def migration_json(view: MigrationView) -> Json:
+def migration_answer(view: MigrationView) -> answers.Migration:
     """A resharding, and why it waits if it does."""
     resharding = view.resharding
-    return {
-        "reshardingId": resharding.id,
-        "fromShardCount": resharding.from_count,
-        "toShardCount": resharding.to_count,
-        "state": resharding.state.value,
-        "createdAt": instant(resharding.created_at),
-        "updatedAt": instant(resharding.updated_at),
-        "rollbackEligible": view.rollback_eligible,
-        "provisioning": {"done": view.provisioned, "total": view.to_provision},
-        "draining": [_drain(look) for look in view.draining],
-        "ignoreForeignGroups": sorted(resharding.ignore_foreign_groups),
-        "requestedBy": resharding.requested_by,
-        "reason": resharding.reason,
-    }
+    return answers.Migration(
+        resharding_id=resharding.id,
+        from_shard_count=resharding.from_count,
+        to_shard_count=resharding.to_count,
+        state=resharding.state,
+        created_at=instant(resharding.created_at),
+        updated_at=instant(resharding.updated_at),
+        rollback_eligible=view.rollback_eligible,
+        provisioning=answers.Provisioning(done=view.provisioned, total=view.to_provision),
+        draining=[_drain(look) for look in view.draining],
+        ignore_foreign_groups=sorted(resharding.ignore_foreign_groups),
+        requested_by=resharding.requested_by,
+        reason=resharding.reason,
+    )
 
 
-def _drain(look: DrainLook) -> Json:
-    return {
-        "shardIndex": look.shard,
-        "consumerGroup": look.group,
-        "pending": look.pending,
-        "lag": look.lag,
-        "firstRecordId": look.first_id,
-        "reason": look.reason,
-    }
+def _drain(look: DrainLook) -> answers.Draining:
+    return answers.Draining(
+        shard_index=look.shard,
+        consumer_group=look.group,
+        pending=look.pending,
+        lag=look.lag,
+        first_record_id=look.first_id,
+        reason=look.reason,
+    )
 
 
-def stream_summary(record: StreamRecord) -> Json:
+def stream_summary(record: StreamRecord) -> answers.StreamSummary:
     """What a create answers."""
-    return stream_facts_json(stream_facts(record))
+    return stream_facts_answer(stream_facts(record))
 
 
-def stream_facts_json(facts: StreamFacts) -> Json:
+def stream_facts_answer(facts: StreamFacts) -> answers.StreamSummary:
     """The same of a stream that is gone."""
-    return {
-        "streamPrefix": facts.prefix,
-        "shardCount": facts.shard_count,
-        "metadataVersion": facts.metadata_version,
-    }
+    return answers.StreamSummary(
+        stream_prefix=facts.prefix, shard_count=facts.shard_count, metadata_version=facts.metadata_version
+    )
 
 
-def stream_json(record: StreamRecord, migrations: Iterable[MigrationView]) -> Json:
+def stream_answer(record: StreamRecord, migrations: Iterable[MigrationView]) -> answers.Stream:
     """A stream with its layout, its groups and its reshardings, oldest first."""
-    known = [migration_json(view) for view in migrations]
+    known = [migration_answer(view) for view in migrations]
     active = None if record.resharding is None else record.resharding.id
-    shards = [
-        {**shard_place(record.prefix, shard.index), "generation": shard.generation, "phase": shard.phase.value}
-        for shard in record.shards.values()
+    return answers.Stream(
+        stream_prefix=record.prefix,
+        shard_count=record.routed_count,
+        metadata_version=record.version.revision,
+        state=record.state,
+        layout_version=record.layout_version,
+        routing_protocol=record.routing_protocol,
+        created_at=instant(record.created_at),
+        shards=_shards(record),
+        consumer_groups=[
+            answers.StreamGroup(consumer_group=entry.name, state=entry.state, start_from=entry.start_from)
+            for entry in record.groups.values()
+        ],
+        active_migration=next((migration for migration in known if migration.resharding_id == active), None),
+        migrations=known,
+    )
+
+
+def _shards(record: StreamRecord) -> list[answers.StreamShard]:
+    places = [(shard, stream_key(record.prefix, shard.index)) for shard in record.shards.values()]
+    return [
+        answers.StreamShard(
+            shard_index=shard.index,
+            stream_key=key,
+            redis_slot=hash_slot(key),
+            generation=shard.generation,
+            phase=shard.phase,
+        )
+        for shard, key in places
     ]
-    groups = [
-        {"consumerGroup": entry.name, "state": entry.state.value, "startFrom": entry.start_from}
-        for entry in record.groups.values()
-    ]
-    return {
-        **stream_summary(record),
-        "state": record.state.value,
-        "layoutVersion": record.layout_version,
-        "routingProtocol": record.routing_protocol,
-        "createdAt": instant(record.created_at),
-        "shards": shards,
-        "consumerGroups": groups,
-        "activeMigration": next((migration for migration in known if migration["reshardingId"] == active), None),
-        "migrations": known,
-    }
+
+
+def stream_row(record: StreamRecord, active: MigrationView | None) -> answers.StreamRow:
+    """A stream in a list."""
+    return answers.StreamRow(
+        stream_prefix=record.prefix,
+        shard_count=record.routed_count,
+        metadata_version=record.version.revision,
+        layout_version=record.layout_version,
+        routing_protocol=record.routing_protocol,
+        consumer_groups=sorted(record.groups),
+        active_migration=None if active is None else migration_answer(active),
+    )
 
 
 def routing_tag(routing: Routing) -> str:
@@ -141,130 +160,35 @@ def routing_body(routing: Routing) -> bytes:
     """The routing's JSON; kept, because every producer asks for the same one."""
     prefix = routing.key.prefix
     return msgspec.json.encode(
-        {
-            "streamPrefix": prefix,
-            "consumerGroup": routing.key.group,
-            "metadataVersion": routing.metadata_version,
-            "shardCount": routing.shard_count,
-            "streamKeyPattern": f"{prefix}:{{shardIndex}}",
-            "layoutVersion": routing.layout_version,
-            "lineage": routing.lineage,
-            "routingProtocol": routing.protocol,
-            "leaseMs": routing.lease_ms,
-            "reshardingActive": routing.resharding_active,
-            "shards": [shard_place(prefix, ShardIndex(index)) for index in range(routing.shard_count)],
-        }
+        answers.RoutingAnswer(
+            stream_prefix=prefix,
+            consumer_group=routing.key.group,
+            metadata_version=routing.metadata_version,
+            shard_count=routing.shard_count,
+            stream_key_pattern=f"{prefix}:{{shardIndex}}",
+            layout_version=routing.layout_version,
+            lineage=routing.lineage,
+            routing_protocol=routing.protocol,
+            lease_ms=routing.lease_ms,
+            resharding_active=routing.resharding_active,
+            shards=[shard_place(prefix, ShardIndex(index)) for index in range(routing.shard_count)],
+        )
     )
 
 
-def health_json(health: Health) -> Json:
-    """What was measured just now."""
-    return {
-        "status": health.status,
-        "coordinatorId": health.coordinator_id,
-        "redis": health.redis,
-        "loop": health.loop,
-        "store": health.store,
-        "invariantViolations": list(health.invariant_violations),
-    }
-
-
-def member_json(view: GroupView, member: Member) -> Json:
-    """A member; lease ends are kept on no clock that could be shown, so they are null."""
-    record, row = view.record, view.rows.get(member.instance)
-    held = record.held_by(member.instance)
-    return {
-        "memberId": member.id,
-        "memberName": member.name,
-        "state": member.state.value,
-        "memberEpoch": member.epoch,
-        "metadataVersion": record.metadata_version,
-        "runtimeMaxConcurrency": member.max_concurrency,
-        "activeConsumerWorkers": None if row is None else max(0, member.max_concurrency - row.available),
-        "currentAssignment": shard_refs(shard for shard, holding in held.items() if holding.listed),
-        "grantedAssignment": shard_refs(shard for shard, target in record.targets.items() if target == member.id),
-        "revoking": shard_refs(shard for shard, h in held.items() if _leaving(record, shard, h)),
-        "lastHeartbeatAt": None,
-        "memberLeaseExpiresAt": None,
-        "rebalanceTimeoutMs": None,
-        "rebalanceDeadlineAt": None,
-        "shardProgress": [_progress(record.key, p) for p in (row.progress if row else ())],
-        "instanceId": member.instance,
-        "leaseMs": None if row is None else row.lease_ms,
-        "advertisedUrl": member.advertised_url,
-        "clientVersion": member.client_version,
-    }
-
-
-def _progress(key: GroupKey, progress: ShardProgress) -> Json:
-    return {
-        "shard": shard_ref(progress.shard),
-        "streamKey": stream_key(key.prefix, progress.shard),
-        "lastDeliveredId": progress.last_delivered,
-        "lastAckedId": progress.last_acked,
-        "pendingCount": progress.pending,
-        "inFlight": progress.in_flight,
-        "readState": progress.read_state,
-    }
-
-
-def _leaving(record: GroupRecord, shard: ShardIndex, holding: Holding) -> bool:
-    moving = record.targets.get(shard) != holding.member or not is_present(record, holding)
-    return moving or holding.draining or holding.lapsed
-
-
-def assignments_json(view: GroupView, violations: tuple[str, ...]) -> Json:
-    """Who is to read what, who may be reading it now, and under which token."""
-    record = view.record
-    held = _by_member({shard: h.member for shard, h in record.holdings.items()})
-    return {
-        "targetAssignment": _by_member(record.targets),
-        "currentAssignments": held,
-        "revokeProgress": [
-            {"shardIndex": shard, "memberId": h.member, "token": h.token, "lapsed": h.lapsed}
-            for shard, h in record.holdings.items()
-            if _leaving(record, shard, h)
+def route_answer(record: StreamRecord, key: bytes, views: Iterable[GroupView]) -> answers.Route:
+    """Where a key belongs, and who reads it there."""
+    shard = route(record.routing_protocol, key, record.routed_count) if record.routed_count else None
+    place = None if shard is None else shard_place(record.prefix, shard)
+    return answers.Route(
+        shard_index=shard,
+        stream_key=None if place is None else place.stream_key,
+        redis_slot=None if place is None else place.redis_slot,
+        routing_protocol=record.routing_protocol,
+        metadata_version=record.version.revision,
+        owners=[
+            answers.RouteOwner(consumer_group=view.record.key.group, member_id=view.record.holdings[shard].member)
+            for view in views
+            if shard is not None and shard in view.record.holdings
         ],
-        "invariantViolations": list(violations),
-        "shards": [_shard_row(view, shard) for shard in sorted({*record.layout, *record.holdings})],
-    }
-
-
-def _by_member(owners: Mapping[ShardIndex, MemberId]) -> dict[str, list[Json]]:
-    found: dict[str, list[Json]] = {}
-    for shard, member in sorted(owners.items(), key=lambda owner: (owner[1], owner[0])):
-        found.setdefault(member, []).append(shard_ref(shard))
-    return found
-
-
-def _shard_row(view: GroupView, shard: ShardIndex) -> Json:
-    record, holding = view.record, view.record.holdings.get(shard)
-    life = view.stream.shards.get(shard)
-    row = None if holding is None else view.rows.get(holding.instance)
-    progress = _progress_of(row, shard)
-    return {
-        **shard_place(record.key.prefix, shard),
-        "owner": None if holding is None else holding.member,
-        "target": record.targets.get(shard),
-        "state": _ownership(record, shard, holding),
-        "phase": None if life is None else life.phase.value,
-        "generation": None if life is None else life.generation,
-        "token": None if holding is None else holding.token,
-        "lastToken": record.last_tokens.get(shard),
-        "pendingCount": None if progress is None else progress.pending,
-        "lastDeliveredId": None if progress is None else progress.last_delivered,
-    }
-
-
-def _progress_of(row: Row | None, shard: ShardIndex) -> ShardProgress | None:
-    return next((p for p in row.progress if p.shard == shard), None) if row is not None else None
-
-
-def _ownership(record: GroupRecord, shard: ShardIndex, holding: Holding | None) -> str:
-    if holding is None:
-        return "UNOWNED"
-    if holding.lapsed:
-        return "LAPSED"
-    if _leaving(record, shard, holding):
-        return "REVOKING"
-    return "OWNED" if holding.listed else "GRANTED"
+    )

@@ -42,7 +42,9 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
     traffic = Traffic()
     async with service(settings) as built:
         ticker = Ticker(Chronicling(built.coordinator), built.clock, settings.timing.tick_ms, traffic.let_pass)
-        server = _Server(create_app(built.coordinator, traffic=traffic, guard=_own_callers), traffic)
+        server = _Server(
+            create_app(built.coordinator, traffic=traffic, guard=_own_callers, inspector=built.inspector), traffic
+        )
         async with ticking(ticker):
             logger.info(
                 "coordinator %s listens on %s (store %s, redis %s)",
