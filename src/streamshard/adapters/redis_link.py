@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
@@ -40,12 +41,13 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (ReadOnlyError, "READONLY: the server is a replica and takes no writes"),
     (MasterDownError, "MASTERDOWN: the replica has lost its primary"),
     (ClusterDownError, "CLUSTERDOWN: the cluster does not serve this slot"),
-    (MovedError, "MOVED: another node of the cluster serves this slot"),
+    (MovedError, "MOVED: the server is a node of a cluster, and another one serves this slot"),
     (AskError, "ASK: this slot is on its way to another node"),
     (TryAgainError, "TRYAGAIN: this slot is on its way to another node"),
     (OutOfMemoryError, "OOM: the server is at its maxmemory"),
     (NoPermissionError, "NOPERM: the account lacks a permission"),
     (AuthenticationError, "AUTH: the server wants another login"),
+    (AuthenticationWrongNumberOfArgsError, "AUTH: the server wants another login"),
 )
 
 # The driver packs in Python; its parser's own packer takes a tenth of the time (and misstates what it takes).
@@ -72,6 +74,8 @@ def describe(error: BaseException) -> str:
 
 def connection_to(options: Mapping[str, Any], timeout: Millis) -> AbstractConnection:
     """A driver's connection, not connected yet, that has no deadlines and no retries of its own."""
+    # The deadline of an exchange is ours alone: a second one per read, or a silent retry, would blur
+    # what was sent. RESP2 and bytes are what replies are read as.
     settled = dict(
         options,
         protocol=2,

@@ -117,6 +117,7 @@ class Proxy:
         self.port = 0
         self.deaf = False
         self.asked = asyncio.Event()
+        self.clients = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self._target = target
         self._writers: list[asyncio.StreamWriter] = []
@@ -128,6 +129,7 @@ class Proxy:
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client."""
+        self.clients += 1
         there, back = await asyncio.open_connection(HOST, self._target)
         self._writers += [writer, back]
         for task in (self._pump(reader, back, answers=False), self._pump(there, writer, answers=True)):

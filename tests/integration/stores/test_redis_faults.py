@@ -185,6 +185,19 @@ def test_a_lost_answer_is_an_unknown_outcome_for_commits_alone(valkey: Server) -
     assert asyncio.run(scenario()) == [a_group(SECOND)]
 
 
+def test_a_server_that_answers_nothing_is_not_tried_again_for_as_long_as_that_took(valkey: Server) -> None:
+    async def scenario() -> int:
+        async with silent_proxy(valkey.port) as proxy, store_at(proxy.url, Millis(500)) as store:
+            proxy.deaf = True
+            before = proxy.clients
+            for _ in range(4):  # the first one loses its answer, the second one finds out that nobody is there
+                with pytest.raises(StoreUnavailable, match="no answer in time"):
+                    await store.load_group(KEY)
+            return proxy.clients - before
+
+    assert asyncio.run(scenario()) == 1
+
+
 def test_a_connection_cut_between_commit_and_answer_is_an_unknown_outcome(valkey: Server) -> None:
     async def scenario() -> list[object]:
         async with silent_proxy(valkey.port) as proxy, store_at(proxy.url) as store:

@@ -75,6 +75,7 @@ class Fleet:
         self._primaries: dict[Address, Primary] = {}
         self._names: set[str] = set()
         self._under_way: dict[object, asyncio.Task[Any]] = {}
+        self._resting: dict[Address, tuple[float, str]] = {}
         self._stale = False
         self._opened = False
         self._closed = False
@@ -198,10 +199,18 @@ class Fleet:
         return primary
 
     async def _dial(self, address: Address) -> Line:
+        began = asyncio.get_running_loop().time()
+        until, trouble = self._resting.get(address, (began, ""))
+        if until > began:
+            raise StoreUnavailable(trouble)
         try:
             return await Line.open(self.place.at(address), self._timeout)
         except NotSent as error:
-            raise StoreUnavailable(f"the metadata store at {_name(address)} can't be reached: {error}") from error
+            trouble = f"the metadata store at {_name(address)} can't be reached: {error}"
+            # Left alone for as long as it took to fail: one silent node must not hold up every other's streams.
+            now = asyncio.get_running_loop().time()
+            self._resting[address] = (now + (now - began), trouble)
+            raise StoreUnavailable(trouble) from error
 
     def _begin_generation(self) -> None:
         self._names = {primary.name for primary in self._primaries.values()}

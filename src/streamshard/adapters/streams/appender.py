@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 from redis.exceptions import RedisError
 
-from streamshard.adapters.streams.connections import AnswerLost, Command, Connections, NotSent, describe
+from streamshard.adapters.redis_link import describe
+from streamshard.adapters.streams.connections import AnswerLost, Command, Connections, NotSent
 from streamshard.errors import MaybeWritten, NotWritten
 
 APPENDS_A_ROUND_TRIP = 256

@@ -3,43 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
-from redis.asyncio.connection import AbstractConnection, ConnectionPool, parse_url
-from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    BusyLoadingError,
-    ClusterDownError,
-    MasterDownError,
-    MovedError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
-from redis.retry import Retry
+from redis.asyncio.connection import AbstractConnection, parse_url
+from redis.exceptions import BusyLoadingError, RedisError, ResponseError
 
+from streamshard.adapters.redis_link import connection_to, describe
 from streamshard.core.ids import Millis
 from streamshard.errors import ConfigurationError, StreamUnavailable
 
 Command: TypeAlias = tuple[str | bytes | int | float, ...]
 
 DEFAULT_TIMEOUT = Millis(5_000)
-
-_REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (BusyLoadingError, "LOADING: the server is still reading its data set from disk"),
-    (ReadOnlyError, "READONLY: the server is a replica and takes no writes"),
-    (MasterDownError, "MASTERDOWN: the replica has lost its primary"),
-    (ClusterDownError, "CLUSTERDOWN: the cluster does not serve this slot"),
-    (MovedError, "MOVED: the server is a cluster node, and this adapter speaks to a standalone server"),
-    (OutOfMemoryError, "OOM: the server is at its maxmemory"),
-    (NoPermissionError, "NOPERM: the account lacks a permission"),
-    (AuthenticationError, "AUTH: the server wants another login"),
-    (AuthenticationWrongNumberOfArgsError, "AUTH: the server wants another login"),
-)
 
 
 class NotSent(StreamUnavailable):
@@ -52,16 +28,6 @@ class AnswerLost(StreamUnavailable):
 
 class Refused(StreamUnavailable):
     """The server answered with an error and did nothing."""
-
-
-def describe(error: BaseException) -> str:
-    """Say which trouble ``error`` is, in a few words."""
-    for kind, reason in _REASONS:
-        if isinstance(error, kind):
-            return f"{reason} ({error})"
-    if isinstance(error, TimeoutError) and not str(error):
-        return "no answer in time"
-    return f"{error or type(error).__name__}"
 
 
 def value(outcome: object) -> Any:
@@ -193,16 +159,4 @@ def _factory(url: str, timeout: Millis) -> Callable[[], AbstractConnection]:
         options: dict[str, Any] = dict(parse_url(url))
     except ValueError as error:
         raise ConfigurationError(f"redis: {url!r} is no Redis URL: {error}") from error
-    # The deadline of an exchange is ours alone: a second one per read, or a silent retry, would blur
-    # what was sent. RESP2 and bytes are what the scripts' replies are read as.
-    options.update(
-        protocol=2,
-        decode_responses=False,
-        socket_timeout=None,
-        socket_connect_timeout=timeout / 1000,
-        retry=Retry(NoBackoff(), 0),
-        retry_on_timeout=False,
-        health_check_interval=0,
-    )
-    make: Callable[[], AbstractConnection] = ConnectionPool(**options).make_connection
-    return make
+    return partial(connection_to, options, timeout)
