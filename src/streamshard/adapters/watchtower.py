@@ -50,7 +50,10 @@ class Lookout(Protocol):
 class Watchable(CoordinatorApi, Protocol):
     """A coordinator that can be asked what changed."""
 
-    watches: Lookout
+    @property
+    def watches(self) -> Lookout:
+        """Whom to ask."""
+        ...
 
 
 @attrs.frozen(eq=False)
