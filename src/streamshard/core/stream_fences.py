@@ -56,11 +56,32 @@ def highest_layout(marks: Iterable[FenceMark]) -> LayoutVersion:
 def fences_seen(record: StreamRecord, command: FencesSeen, context: StreamContext) -> StreamOutcome:
     """Catch up with marks above the record, in a new lineage: only a store that lost writes is behind them."""
     known = [(record.shards[mark.shard], mark) for mark in command.marks if mark.shard in record.shards]
-    evidence = _evidence(record, known, context)
-    shards = (_caught_up(record, shard, mark) for shard, mark in known)
+    strange = strangers(record, command.marks)
+    evidence = _evidence(record, known, context) or _forgotten(record, strange)
+    shards = [_caught_up(record, shard, mark) for shard, mark in known]
+    shards += [_found(mark) for mark in strange]
     layout = max(record.layout_version, highest_layout(command.marks))
     after = attrs.evolve(with_shards(record, shards), layout_version=layout, store=context.store)
     return StreamOutcome(after, discontinuity=evidence)
+
+
+def strangers(record: StreamRecord, marks: Iterable[FenceMark]) -> tuple[FenceMark, ...]:
+    """Marks of ours beside shards that the record never knew: a scale-out that the store forgot."""
+    return tuple(mark for mark in marks if mark.shard not in record.shards and mark.generation is not None)
+
+
+def _forgotten(record: StreamRecord, strange: Iterable[FenceMark]) -> str | None:
+    """Over an adopted stream's keys nobody ever promised that the store knows them all."""
+    alive = [mark.shard for mark in strange if mark.key_exists and not mark.sealed]
+    if not alive or record.adopt:
+        return None
+    return f"shard {alive[0]} exists and the store does not know of it: it has lost writes"
+
+
+def _found(mark: FenceMark) -> Shard:
+    """What still has a key is read until nothing is left on it, and then sealed."""
+    alive = mark.key_exists and not mark.sealed
+    return Shard(mark.shard, mark.generation or Generation(0), ShardPhase.DRAINING if alive else ShardPhase.SEALED)
 
 
 def _evidence(record: StreamRecord, known: Iterable[tuple[Shard, FenceMark]], context: StreamContext) -> str | None:

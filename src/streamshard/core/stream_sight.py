@@ -31,7 +31,11 @@ from streamshard.core.stream_events import (
     StreamCommand,
     Tidied,
 )
+from streamshard.core.stream_fences import strangers
 from streamshard.core.stream_shape import in_phase, is_drained, is_undone, registered
+
+WINDOW = 64
+"""How far beyond the last known shard a first load looks for marks; further as long as it finds some."""
 
 RoutingKey = tuple[Lineage, int, ReshardingId | None, ReshardingState | None]
 """Names one routing. A seal changes the layout version, but nothing that a producer routes by."""
@@ -104,6 +108,10 @@ class StreamSight:
             watched[shard.index] = known if known and same else Retired(shard.generation, now)
         self.retired = watched
 
+    def look_beyond(self, first: ShardIndex) -> None:
+        """Read the marks from ``first`` on, too: a scale-out that the store forgot has left its marks there."""
+        self.superseded |= {ShardIndex(index) for index in range(first, first + WINDOW)}
+
     def look_again(self) -> None:
         """Look at every retired shard at once: Redis may have failed over."""
         self.retired = {index: attrs.evolve(known, seen_at=None) for index, known in self.retired.items()}
@@ -123,6 +131,8 @@ class StreamSight:
                     self._hear_probe(record, order, probe, now)
             case FencesSeen():
                 self.superseded -= {mark.shard for mark in command.marks}
+                if found := strangers(record, command.marks):
+                    self.look_beyond(ShardIndex(max(mark.shard for mark in found) + 1))
 
     def _hear_provisioned(self, record: StreamRecord, command: Provisioned) -> None:
         for order, result in command.answers:

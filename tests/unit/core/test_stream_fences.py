@@ -4,7 +4,7 @@ import pytest
 
 from streamshard.adapters.streams.memory_world import Fence
 from streamshard.core.ids import Generation, LayoutVersion, ShardIndex
-from streamshard.core.stream import FenceMark, StreamState
+from streamshard.core.stream import FenceMark, Shard, ShardPhase, StreamState
 from streamshard.core.stream_events import FencesSeen, StreamCommand, Undo
 from streamshard.core.stream_fences import fences_wanted, highest_layout, next_generation
 from tests.unit.core.stream_bench import (
@@ -180,3 +180,26 @@ def test_a_deleted_stream_hears_nothing() -> None:
     shop.do(drop_stream())
 
     assert shop.do(FencesSeen((mark(0, 9),))).changed is False
+
+
+def test_a_marked_key_that_the_record_never_knew_is_drained_in_a_new_lineage() -> None:
+    shop, _ = opened(2)
+
+    outcome = shop.do(FencesSeen((mark(2, 1), mark(3, 1, sealed=True), mark(4, None))))
+
+    assert outcome.discontinuity == "shard 2 exists and the store does not know of it: it has lost writes"
+    assert {s.index: s.phase for s in shop.record.shards.values()} == {
+        0: ShardPhase.OPEN,
+        1: ShardPhase.OPEN,
+        2: ShardPhase.DRAINING,
+        3: ShardPhase.SEALED,
+    }
+
+
+def test_marks_of_retired_shards_alone_prove_no_lost_write() -> None:
+    shop, _ = opened(2)
+
+    outcome = shop.do(FencesSeen((mark(2, 3, sealed=True),)))
+
+    assert outcome.discontinuity is None
+    assert shop.record.shards[ShardIndex(2)] == Shard(ShardIndex(2), Generation(3), ShardPhase.SEALED)
