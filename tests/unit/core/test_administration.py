@@ -322,6 +322,15 @@ def test_a_group_is_deleted_while_redis_is_away_and_its_redis_groups_follow() ->
     assert (between, list(site.stream.groups)) == (EntryState.REMOVING, [])
 
 
+def test_a_group_that_is_being_deleted_is_gone_for_who_asks_without_a_key() -> None:
+    _, node = started()
+    node.streams.trouble = lambda name, given: StreamUnavailable("away") if name == "tidy" else None
+    node.run(node.coordinator.delete_group(drop_group()))
+
+    with pytest.raises(GroupNotFound):
+        node.run(node.coordinator.delete_group(drop_group()))
+
+
 def test_a_group_that_does_not_exist_can_not_be_deleted() -> None:
     _, node = started()
 

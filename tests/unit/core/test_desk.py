@@ -110,6 +110,19 @@ def test_what_was_seen_over_one_connection_is_not_missing_unnoticed_over_the_nex
     assert "successor" in site.group.quarantine.reason
 
 
+def test_what_was_seen_before_a_commit_met_another_connection_is_not_forgotten_either() -> None:
+    site, node, member = settled()
+    node.beat(member, max_concurrency=9)
+    site.memory.lose_suffix(1)
+    node.connection.reconnect()
+    member.view = None
+
+    node.beat(member)
+
+    assert site.group.quarantine is not None
+    assert "successor" in site.group.quarantine.reason
+
+
 def test_a_group_is_proven_against_its_fences_once_a_connection() -> None:
     _, node, _ = settled()
     node.connection.reconnect()
@@ -217,6 +230,7 @@ def test_a_slow_read_starts_every_timer_anew() -> None:
     node.clock.advance(1_600)
     slow.finish()
     node.let_run()
+    node.tick()
 
     site.pass_time(4_000, node)
 

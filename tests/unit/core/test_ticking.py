@@ -88,6 +88,18 @@ def test_a_late_tick_expires_nobody() -> None:
     assert site.group.members[member.name].state is MemberState.ACTIVE
 
 
+def test_a_late_tick_expires_nobody_although_heartbeats_went_on_reading() -> None:
+    site, node, member = settled()
+    site.pass_time(EXPIRY_MS - 3_000, node)
+    for _ in range(3):
+        node.clock.advance(1_000)
+        node.run(node.desk.load_group(KEY))
+
+    node.tick()
+
+    assert site.group.members[member.name].state is MemberState.ACTIVE
+
+
 def test_a_read_that_fails_expires_nobody() -> None:
     site, node, member = settled()
     site.pass_time(EXPIRY_MS - 1_000, node)
