@@ -36,7 +36,7 @@ class Ear:
 
     async def hear(self, watch: GroupWatch | LayoutWatch) -> News | None:
         """The next answer; None after trouble, of which nothing depends."""
-        await asyncio.sleep(max(0, self._not_before - self._clock.boot()) / 1000)
+        await self._clock.sleep(Millis(max(0, self._not_before - self._clock.boot())))
         asked_at = self._clock.boot()
         self._pause(LEAST_PAUSE_MS, asked_at)
         try:

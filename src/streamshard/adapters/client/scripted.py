@@ -7,9 +7,9 @@ from typing import TypeAlias, TypeVar
 
 import attrs
 
-from streamshard.core.commands import Heartbeat
-from streamshard.core.ids import GroupKey
-from streamshard.core.replies import HeartbeatReply, Routing
+from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.ids import GroupKey, Millis
+from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.errors import CoordinatorUnreachable, StreamshardError
 
 Answer: TypeAlias = HeartbeatReply | StreamshardError | Callable[[Heartbeat], HeartbeatReply]
@@ -60,6 +60,35 @@ class ScriptedCoordinator:
         if isinstance(routing, StreamshardError):
             raise routing
         return routing
+
+
+class WatchedScript(ScriptedCoordinator):
+    """The same with watches: each gets the next of what `tell` was given, and is held while there is nothing.
+
+    `watched` keeps every watch.
+    """
+
+    def __init__(
+        self,
+        answers: Iterable[Answer] = (),
+        routings: Iterable[Routing | StreamshardError] = (),
+    ) -> None:
+        super().__init__(answers, routings)
+        self._news: asyncio.Queue[News | StreamshardError] = asyncio.Queue()
+        self.watched: list[GroupWatch | LayoutWatch] = []
+
+    def tell(self, *news: News | StreamshardError) -> None:
+        """Answer the next watches with these; on the loop of the watches."""
+        for each in news:
+            self._news.put_nowait(each)
+
+    async def watch(self, watch: GroupWatch | LayoutWatch, wait: Millis) -> News:
+        """Give the next news."""
+        self.watched.append(watch)
+        news = await self._news.get()
+        if isinstance(news, StreamshardError):
+            raise news
+        return news
 
 
 def _next(script: deque[_Scripted], missing: str) -> _Scripted:
