@@ -10,7 +10,17 @@ import attrs
 from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.core.admin import Author, CreateStream, GroupSpec, Idempotency, Rollback, Scale
+from streamshard.core.admin import (
+    Author,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    GroupSpec,
+    Idempotency,
+    Rollback,
+    Scale,
+)
 from streamshard.core.commands import Heartbeat, Hold, Intent
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.desk import Desk
@@ -33,7 +43,7 @@ from streamshard.core.ids import (
 from streamshard.core.ports import MetadataStore, StreamBackend
 from streamshard.core.replies import HeartbeatReply
 from streamshard.core.settings import CoordinatorSettings
-from streamshard.core.stream import StreamRecord
+from streamshard.core.stream import StreamRecord, StreamTombstone
 from streamshard.core.timing import Timing
 from streamshard.errors import StreamshardError
 from streamshard.testing.clock import ManualClock, SeededEntropy
@@ -43,6 +53,7 @@ T = TypeVar("T")
 ORDERS = StreamPrefix("orders")
 BILLING = GroupName("billing")
 KEY = GroupKey(ORDERS, BILLING)
+AUDIT = GroupKey(ORDERS, GroupName("audit"))
 ANN = Author("ann", "because")
 S0, S1 = ShardIndex(0), ShardIndex(1)
 TIMING = Timing(routing_lease_ms=Millis(5_000))
@@ -268,3 +279,36 @@ def rollback(name: str = "r1") -> Rollback:
 
 def keyed(key: str) -> Author:
     return Author("ann", "because", Idempotency(key, "same"))
+
+
+def add_group(**more: Any) -> CreateGroup:
+    return CreateGroup(AUDIT, ANN, GroupSpec(AUDIT.group), **more)
+
+
+def drop_group() -> DeleteGroup:
+    return DeleteGroup(KEY, ANN)
+
+
+def drop_stream() -> DeleteStream:
+    return DeleteStream(ORDERS, ANN)
+
+
+def shape(site: Site) -> tuple[object, ...]:
+    """What a stream has come to, without the numbers that count attempts."""
+    stored = site.memory._shelf.streams.get(ORDERS)
+    keys = sorted(site.world.streams)
+    if stored is None or isinstance(stored, StreamTombstone):
+        return None, keys
+    phases = "".join(shard.phase.value[0] for shard in stored.shards.values())
+    ended = [(r.from_count, r.to_count, r.state.value) for r in stored.history]
+    running = stored.resharding is not None
+    groups = {name: entry.state.value for name, entry in stored.groups.items()}
+    return stored.state.value, stored.routed_count, phases, ended, running, groups, keys
+
+
+def live_on(site: Site, node: Node, member: Member, seconds: int = 14) -> None:
+    """A coordinator ticks and a member beats until everything that can end has ended."""
+    for _ in range(seconds):
+        site.pass_time(1_000, node)
+        if KEY in node.desk.groups or ORDERS in node.desk.layouts:
+            node.beat(member)
