@@ -62,6 +62,8 @@ class Heartbeat:
     owned: tuple[ShardIndex, ...] = ()
     """For display, and for clients without ``holds``."""
     revoking: tuple[ShardIndex, ...] = ()
+    revoked: tuple[ShardIndex, ...] = ()
+    """Of clients without ``holds``: those of ``revoking`` that they say they have finished with."""
     progress: tuple[ShardProgress, ...] = ()
     advertised_url: str | None = None
     client_version: str | None = None
@@ -71,7 +73,7 @@ class Heartbeat:
 
 @attrs.frozen
 class GroupWatch:
-    """"Tell me of a commit of this group that is newer than my view"."""
+    """ "Tell me of a commit of this group that is newer than my view"."""
 
     key: GroupKey
     view: View | None = None
@@ -92,7 +94,7 @@ class GroupWatch:
 
 @attrs.frozen
 class LayoutWatch:
-    """"Tell me when producers route by another layout than the one I hold"."""
+    """ "Tell me when producers route by another layout than the one I hold"."""
 
     prefix: StreamPrefix
     version: LayoutVersion

@@ -8,7 +8,7 @@ from streamshard.core import correction, handover, history, membership
 from streamshard.core.commands import PROTOCOL_VERSION, Heartbeat, Hold, Intent
 from streamshard.core.correction import Claim
 from streamshard.core.group import TERMINAL, GroupRecord, Member, MemberState, Row
-from streamshard.core.ids import InstanceId, Seq, extend_ring, next_version
+from streamshard.core.ids import InstanceId, Seq, ShardIndex, extend_ring, next_version
 from streamshard.core.outcome import (
     Accepted,
     Context,
@@ -44,8 +44,14 @@ def decide(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
         case _:
             assert_never(beat.intent)
     if isinstance(decision, Accepted):
-        return attrs.evolve(decision, record=stamp(record, decision.record, context))
+        stamped = stamp(record, decision.record, context)
+        return attrs.evolve(decision, record=stamped, row=_numbered(decision.row, beat, stamped))
     return decision
+
+
+def _numbered(row: Row | None, beat: Heartbeat, answered: GroupRecord) -> Row | None:
+    """An older client's next report has to come after this answer, so its row keeps the answer's version."""
+    return attrs.evolve(row, seq=Seq(answered.metadata_version)) if row is not None and beat.legacy else row
 
 
 def _unspeakable(record: GroupRecord, beat: Heartbeat) -> Refusal | None:
@@ -69,10 +75,16 @@ def identified(record: GroupRecord, beat: Heartbeat) -> Heartbeat:
     instance = member.instance if member and _speaks_for(beat, member) else None
     holds = tuple(
         Hold(shard, record.holdings[shard].token, draining=shard not in beat.owned)
-        for shard in sorted({*beat.owned, *beat.revoking})
+        for shard in sorted(_still_read(beat))
         if shard in record.holdings and record.holdings[shard].instance == instance
     )
     return attrs.evolve(beat, instance=instance, seq=Seq(beat.metadata_version), holds=holds, legacy=True)
+
+
+def _still_read(beat: Heartbeat) -> set[ShardIndex]:
+    """What an older client has not finished with; its goodbye names everything it owned, finished or not."""
+    kept = set() if beat.intent is Intent.LEAVE else set(beat.owned)
+    return {*beat.owned, *beat.revoking} - (set(beat.revoked) - kept)
 
 
 def _speaks_for(beat: Heartbeat, member: Member) -> bool:
@@ -108,14 +120,13 @@ def _leave(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context) -
         return Refusal(Status.UNKNOWN_MEMBER_ID, f"this instance of '{beat.member}' has left, or was never here")
     member = record.members.get(beat.member)
     own = member if member and member.instance == instance and member.state not in TERMINAL else None
-    if _seen(rows, instance, beat, own):
+    if _seen(rows, instance, beat):
         return Replay()
-    left = handover.take_report(record, beat, instance, own)
+    left = handover.take_report(record, beat, instance)
     if own is not None:
         left = membership.depart(left, own)
     left = membership.forget_gone(membership.remember_lease(left, instance, context.timing.lease_ms))
-    legacy = own is not None and own.legacy
-    return Accepted(handover.retarget(left), instance, _row(beat, instance, context), force_row=legacy)
+    return Accepted(handover.retarget(left), instance, _row(beat, instance, context), force_row=beat.legacy)
 
 
 def _stay(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, claim: Claim) -> Decision:
@@ -124,7 +135,7 @@ def _stay(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, cl
         return Refusal(Status.UNKNOWN_MEMBER_ID, f"no member '{beat.member}' in {record.key}: join again")
     if not member.live or member.epoch != beat.epoch or member.instance != beat.instance:
         return _fenced(f"'{beat.member}' is now in epoch {member.epoch}, {member.state.value}: join as a new instance")
-    if _seen(rows, member.instance, beat, member):
+    if _seen(rows, member.instance, beat):
         return Replay()
     if claim is Claim.WILD:
         record = membership.claim_ignored(record, beat.member, context.wall)
@@ -143,7 +154,7 @@ def _standing(record: GroupRecord, claim: Claim) -> Standing:
 def _renew(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, standing: Standing) -> Decision:
     """Accept a live member's report: release, adopt, reconcile, grant; then renew."""
     member = record.members[beat.member]
-    if _seen(rows, member.instance, beat, member):
+    if _seen(rows, member.instance, beat):
         return Replay()
     shard = handover.usurped(record, beat)
     if shard is not None:
@@ -151,16 +162,26 @@ def _renew(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
     shard = correction.implausible(record, beat, context.wall)
     if shard is not None:
         return _fenced(f"the token listed for shard {shard} was never issued: join as a new instance")
-    after = _reconcile(record, beat, member, context, standing)
+    reported = handover.take_report(record, beat, member.instance) if _in_order(record, rows, beat) else record
+    after = _reconcile(reported, beat, member, context, standing)
     row = _row(beat, member.instance, context)
-    return Accepted(after, member.instance, row, standing, force_row=member.legacy)
+    return Accepted(after, member.instance, row, standing, force_row=beat.legacy)
+
+
+def _in_order(record: GroupRecord, rows: Rows, beat: Heartbeat) -> bool:
+    """Whether a report is known to be later than the one before.
+
+    An older client has its metadata version for that alone: a report that it sent without the last answer,
+    or under a version that nobody issued, may have been overtaken. It renews, and frees nothing.
+    """
+    row = rows.get(beat.instance) if beat.instance is not None else None
+    return not beat.legacy or (row.seq if row is not None else 0) <= beat.seq <= record.metadata_version
 
 
 def _reconcile(
     record: GroupRecord, beat: Heartbeat, member: Member, context: Context, standing: Standing
 ) -> GroupRecord:
-    after = handover.take_report(record, beat, member.instance, member)
-    after = correction.adopt(after, beat, member.instance)
+    after = correction.adopt(record, beat, member.instance)
     after = membership.remember_lease(after, member.instance, context.timing.lease_ms)
     if beat.intent is Intent.STAY:
         after = membership.refresh(after, beat)
@@ -177,9 +198,9 @@ def _row(beat: Heartbeat, instance: InstanceId, context: Context) -> Row:
     return Row(instance, beat.seq, context.nonce, context.timing.lease_ms, beat.available, beat.progress)
 
 
-def _seen(rows: Rows, instance: InstanceId, beat: Heartbeat, member: Member | None) -> bool:
+def _seen(rows: Rows, instance: InstanceId, beat: Heartbeat) -> bool:
     row = rows.get(instance)
-    return row is not None and beat.seq <= row.seq and not (member is not None and member.legacy)
+    return row is not None and beat.seq <= row.seq and not beat.legacy
 
 
 def _fenced(message: str) -> Refusal:

@@ -32,7 +32,7 @@ def usurped(record: GroupRecord, beat: Heartbeat) -> ShardIndex | None:
     return None
 
 
-def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId, member: Member | None) -> GroupRecord:
+def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId) -> GroupRecord:
     """Release what the holder no longer lists, and note what it lists and drains. A join releases nothing."""
     changed: dict[ShardIndex, Holding | None] = {}
     told = listed(beat)
@@ -42,7 +42,7 @@ def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId, memb
             draining = holding.draining or hold.draining or beat.intent is Intent.LEAVE
             if not holding.listed or draining != holding.draining:
                 changed[shard] = attrs.evolve(holding, listed=True, draining=draining)
-        elif _released(holding, beat, member):
+        elif _released(shard, holding, beat):
             changed[shard] = None
     return _changed(record, changed)
 
@@ -54,10 +54,10 @@ def _changed(record: GroupRecord, changes: Mapping[ShardIndex, Holding | None]) 
     return attrs.evolve(record, holdings={s: h for s, h in holdings.items() if h is not None})
 
 
-def _released(holding: Holding, beat: Heartbeat, member: Member | None) -> bool:
+def _released(shard: ShardIndex, holding: Holding, beat: Heartbeat) -> bool:
     if beat.intent is Intent.JOIN or beat.seq <= holding.seq:
         return False
-    return holding.listed or member is None or not member.legacy
+    return holding.listed or not beat.legacy or shard in beat.revoked
 
 
 def adopt_layout(record: GroupRecord, layout: Layout) -> GroupRecord:

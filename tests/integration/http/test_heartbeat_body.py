@@ -95,6 +95,25 @@ def test_an_older_client_is_numbered_by_its_metadata_version() -> None:
     assert (beat.instance, beat.seq, beat.holds) == (None, Seq(7), ())
 
 
+@pytest.mark.parametrize(
+    ("report", "finished"),
+    [
+        ({"state": "REVOKED", "inFlight": 0}, (2,)),
+        ({"state": "REVOKED"}, (2,)),
+        ({"state": "REVOKED", "inFlight": 2}, ()),
+        ({"state": "DRAINING", "inFlight": 0}, ()),
+        ({"state": "REVOKING", "inFlight": 0}, ()),
+        ({}, ()),
+    ],
+)
+def test_a_shard_is_finished_once_it_is_revoked_and_nothing_of_it_is_in_flight(
+    report: dict[str, Any], finished: tuple[int, ...]
+) -> None:
+    beat = decode_heartbeat(raw(BARE, revokingShards=[{"shard": {"shardIndex": 2}, **report}])).heartbeat(WEB)
+
+    assert (beat.revoking, beat.revoked) == ((2,), finished)
+
+
 @pytest.mark.parametrize("field", sorted(BARE))
 def test_a_missing_field_is_named(field: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{field}: is missing"):

@@ -47,10 +47,10 @@ def one(held: Holding = GRANTED, *members: Member) -> GroupRecord:
     return group(*(members or (member(A, A1),)), holdings={S0: held}, targets={S0: A}, shards=1)
 
 
-def report(record: GroupRecord, seq: int, *holds: int, owner: Member | None = None, **given: Any) -> GroupRecord:
+def report(record: GroupRecord, seq: int, *holds: int, **given: Any) -> GroupRecord:
     """What is left of the record after a report that lists shard 0 under these tokens."""
     attempt = attrs.evolve(beat(A, A1, seq, tuple(hold(0, token) for token in holds)), **given)
-    return handover.take_report(record, attempt, A1, owner or record.members.get(A))
+    return handover.take_report(record, attempt, A1)
 
 
 def test_a_hold_counts_under_its_own_token_only() -> None:
@@ -98,7 +98,7 @@ def test_a_report_that_says_nothing_new_changes_nothing() -> None:
 def test_a_hold_that_is_being_drained_is_noted_so() -> None:
     attempt = beat(A, A1, 4, (hold(0, 10, draining=True),))
 
-    after = handover.take_report(one(LISTED), attempt, A1, member(A, A1))
+    after = handover.take_report(one(LISTED), attempt, A1)
 
     assert after.holdings == {S0: attrs.evolve(LISTED, draining=True)}
 
@@ -120,13 +120,23 @@ def test_a_report_releases_nothing_of_another_instance() -> None:
 
 
 def test_an_older_clients_omission_releases_nothing_before_it_has_listed_the_shard() -> None:
-    record = one(GRANTED, member(A, A1, legacy=True))
+    record = one(GRANTED)
 
-    assert report(record, 4) is record
+    assert report(record, 4, legacy=True) is record
 
 
 def test_an_older_clients_omission_releases_a_shard_it_has_listed() -> None:
-    assert report(one(LISTED, member(A, A1, legacy=True)), 4).holdings == NOBODY
+    assert report(one(LISTED), 4, legacy=True).holdings == NOBODY
+
+
+def test_a_shard_that_an_older_client_says_it_has_finished_with_is_released_at_once() -> None:
+    assert report(one(GRANTED), 4, legacy=True, revoked=(S0,)).holdings == NOBODY
+
+
+def test_what_it_finished_before_the_grant_is_not_the_grant() -> None:
+    record = one(GRANTED)
+
+    assert report(record, 3, legacy=True, revoked=(S0,)) is record
 
 
 def test_listing_what_another_instance_holds_is_noticed() -> None:

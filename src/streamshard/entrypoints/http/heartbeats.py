@@ -58,6 +58,13 @@ class RevokingPart(_Part, frozen=True, gc=False):
     """A shard that the member is giving up; for display, and for older clients."""
 
     shard: ShardPart
+    state: Literal["REVOKING", "DRAINING", "REVOKED"] | None = None
+    in_flight: Natural | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Nothing of the shard is read or handled any more."""
+        return self.state == "REVOKED" and not self.in_flight
 
 
 class HoldPart(_Part, frozen=True, gc=False):
@@ -148,6 +155,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             available=self.runtime_consumer_capacity.available_concurrency,
             owned=_sorted_shards(self.owned_shards),
             revoking=_sorted_shards([part.shard for part in self.revoking_shards]),
+            revoked=_sorted_shards([part.shard for part in self.revoking_shards if part.finished]),
             progress=tuple(map(_progress, self.shard_progress)),
             advertised_url=self.advertised_url,
             client_version=self.client_version,
