@@ -91,9 +91,24 @@ def test_a_demoted_server_is_neither_read_nor_written(redis: Server, servers: Se
                 redis.ask("REPLICAOF", "127.0.0.1", other.port)
                 with pytest.raises(StoreUnavailable, match="READONLY"):
                     await write_over(store, source)
+                with pytest.raises(StoreUnavailable, match="is a replica: the metadata store has to be a primary"):
+                    await write_over(store, source)
                 for _ in range(2):
                     with pytest.raises(StoreUnavailable, match="replica"):
                         await store.load_group(KEY)
+
+        asyncio.run(scenario())
+
+
+def test_a_demoted_server_is_not_read_even_if_nobody_writes(redis: Server, servers: Servers) -> None:
+    with server(servers.binary("valkey")) as other:
+
+        async def scenario() -> None:
+            async with store_at(redis.url) as store:
+                await put(store, CREATE)
+                redis.ask("REPLICAOF", "127.0.0.1", other.port)
+                with pytest.raises(StoreUnavailable, match="replica"):
+                    await store.load_group(KEY)
 
         asyncio.run(scenario())
 
@@ -226,6 +241,21 @@ def test_closing_in_the_middle_leaves_nobody_waiting(valkey: Server) -> None:
             return [type(outcome) for outcome in await asyncio.gather(*waiting, return_exceptions=True)]
 
     assert asyncio.run(scenario()) == [CommitUncertain, StoreUnavailable]
+
+
+def test_a_commit_that_had_not_left_when_the_store_was_closed_has_changed_nothing(valkey: Server) -> None:
+    async def scenario() -> object:
+        async with store_at(valkey.url) as store, store_at(valkey.url) as other:
+            await put(store, CREATE)
+            late = asyncio.create_task(write_over(store, await source_of(store)))
+            await asyncio.sleep(0)
+            await store.close()
+            async with asyncio.timeout(5):
+                with pytest.raises(SourceChanged):
+                    await late
+            return (await other.load_group(KEY)).record
+
+    assert asyncio.run(scenario()) == a_group()
 
 
 def test_a_server_that_is_gone_is_unavailable_until_it_is_back(servers: Servers) -> None:
