@@ -27,8 +27,8 @@ MEMBERS = sum(RESIDENTS) + 1
 SHORTEST_INTERVAL_MS = 1_600
 """A heartbeat is due every 3 s, less the jitter, and may come along with another's before its time."""
 
-AT_MOST = 30
-"""Besides those that are due anyway: fewer than two for each member."""
+AT_MOST = MEMBERS
+"""Besides those that are due anyway: fewer than one for each member."""
 
 
 class Plain:

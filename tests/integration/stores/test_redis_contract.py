@@ -5,6 +5,7 @@ import pytest
 from streamshard.adapters.stores.redis import RedisStore
 from streamshard.core.ports import MetadataStore
 from streamshard.testing.conformance import MetadataStoreContract
+from streamshard.testing.conformance_glances import GlancingContract
 from streamshard.testing.samples import Connect
 from tests.integration.cluster import Cluster
 from tests.servers import FLAVOURS, Servers
@@ -17,7 +18,7 @@ def connect_to(url: str) -> Connect:
     return another
 
 
-class TestRedisStore(MetadataStoreContract):
+class TestRedisStore(MetadataStoreContract, GlancingContract):
     """On one server; each connection is a store of its own."""
 
     @pytest.fixture(params=FLAVOURS)
@@ -25,7 +26,7 @@ class TestRedisStore(MetadataStoreContract):
         return connect_to(servers.url(request.param))
 
 
-class TestRedisClusterStore(MetadataStoreContract):
+class TestRedisClusterStore(MetadataStoreContract, GlancingContract):
     """On three masters with their replicas."""
 
     @pytest.fixture

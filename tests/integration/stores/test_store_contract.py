@@ -8,10 +8,11 @@ from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.stores.sqlite import SqliteStore
 from streamshard.core.ports import MetadataStore
 from streamshard.testing.conformance import MetadataStoreContract
+from streamshard.testing.conformance_glances import GlancingContract
 from streamshard.testing.samples import Connect
 
 
-class TestMemoryStore(MetadataStoreContract):
+class TestMemoryStore(MetadataStoreContract, GlancingContract):
     """In memory; each connection is one of the same store."""
 
     @pytest.fixture
@@ -24,7 +25,7 @@ class TestMemoryStore(MetadataStoreContract):
         return another
 
 
-class TestSqliteStore(MetadataStoreContract):
+class TestSqliteStore(MetadataStoreContract, GlancingContract):
     """On disk; each connection is a store of its own on the same file."""
 
     @pytest.fixture
