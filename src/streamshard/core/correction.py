@@ -59,8 +59,13 @@ def regressed(record: GroupRecord, seen: Version) -> bool:
 
 
 def above_last(record: GroupRecord, marks: Mapping[ShardIndex, Token]) -> dict[ShardIndex, Token]:
-    """The fence marks that are above what the record says was ever issued."""
-    return {s: mark for s, mark in marks.items() if mark > record.last_tokens.get(s, Token(0))}
+    """The fence marks that are above what the record says was issued, or stand where a grant of its was to go."""
+    return {s: mark for s, mark in marks.items() if _is_above(record, s, mark)}
+
+
+def _is_above(record: GroupRecord, shard: ShardIndex, mark: Token) -> bool:
+    holding = record.holdings.get(shard)
+    return mark > record.last_tokens.get(shard, Token(0)) or (holding is not None and _stale(holding, mark))
 
 
 def start_lineage(

@@ -122,7 +122,7 @@ def _leave(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context) -
     own = member if member and member.instance == instance and member.state not in TERMINAL else None
     if _seen(rows, instance, beat):
         return Replay()
-    left = handover.take_report(record, beat, instance)
+    left = handover.take_report(record, beat, instance, context.raised)
     if own is not None:
         left = membership.depart(left, own)
     left = membership.forget_gone(membership.remember_lease(left, instance, context.timing.lease_ms))
@@ -162,7 +162,9 @@ def _renew(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
     shard = correction.implausible(record, beat, context.wall)
     if shard is not None:
         return _fenced(f"the token listed for shard {shard} was never issued: join as a new instance")
-    reported = handover.take_report(record, beat, member.instance) if _in_order(record, rows, beat) else record
+    reported = record
+    if _in_order(record, rows, beat):
+        reported = handover.take_report(record, beat, member.instance, context.raised)
     after = _reconcile(reported, beat, member, context, standing)
     row = _row(beat, member.instance, context)
     return Accepted(after, member.instance, row, standing, force_row=beat.legacy)

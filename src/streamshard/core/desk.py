@@ -102,6 +102,8 @@ class Desk:
         self.layouts: dict[StreamPrefix, StreamRecord] = {}
         self.vanished: dict[StreamPrefix, set[ShardIndex]] = {}
         """Shards whose key or group was found missing; the next tick makes them again, guarded."""
+        self.outdated: dict[StreamPrefix, set[ShardIndex]] = {}
+        """Shards whose fence knows a later life or layout than a grant named; the next round reads their marks."""
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.notices = Notices()
 
@@ -200,9 +202,10 @@ class Desk:
     def forget_streams(self, present: Set[StreamPrefix]) -> None:
         """Drop what is known of every stream but these."""
         self.forget_groups([key for key in (*self.groups, *self.past) if key.prefix not in present])
-        for prefix in [prefix for prefix in (*self.layouts, *self.vanished) if prefix not in present]:
+        for prefix in [prefix for prefix in (*self.layouts, *self.vanished, *self.outdated) if prefix not in present]:
             self.layouts.pop(prefix, None)
             self.vanished.pop(prefix, None)
+            self.outdated.pop(prefix, None)
 
     async def pause(self, at_most_ms: int) -> None:
         """Wait a random part of so long, so that two who lost to each other don't meet again."""

@@ -5,7 +5,7 @@ granted it, that it no longer has it; or a coordinator has itself seen L_s of si
 or since a committed lapse). Timeouts, fences, false reports and other people's goodbyes free nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import attrs
 
@@ -32,8 +32,13 @@ def usurped(record: GroupRecord, beat: Heartbeat) -> ShardIndex | None:
     return None
 
 
-def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId) -> GroupRecord:
-    """Release what the holder no longer lists, and note what it lists and drains. A join releases nothing."""
+def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId, raised: Set[GrantKey]) -> GroupRecord:
+    """Release what the holder no longer lists, and note what it lists and drains. A join releases nothing.
+
+    A grant that was never listed and whose fence is not known to be ``raised`` is not released: its raise
+    is what tells whether an earlier grant was lost, whose holder may be reading. On a shard that is gone,
+    where nothing can be raised any more, it lapses.
+    """
     changed: dict[ShardIndex, Holding | None] = {}
     told = listed(beat)
     for shard, holding in record.held_by(instance).items():
@@ -42,22 +47,41 @@ def take_report(record: GroupRecord, beat: Heartbeat, instance: InstanceId) -> G
             draining = holding.draining or hold.draining or beat.intent is Intent.LEAVE
             if not holding.listed or draining != holding.draining:
                 changed[shard] = attrs.evolve(holding, listed=True, draining=draining)
-        elif _released(shard, holding, beat):
-            changed[shard] = None
+        elif _omitted(shard, holding, beat):
+            changed[shard] = _let_go(record, shard, holding, confirmed=beat.legacy or (shard, holding.token) in raised)
     return _changed(record, changed)
 
 
 def _changed(record: GroupRecord, changes: Mapping[ShardIndex, Holding | None]) -> GroupRecord:
+    changes = {s: h for s, h in changes.items() if record.holdings[s] is not h}
     if not changes:
         return record
     holdings = {**record.holdings, **changes}
     return attrs.evolve(record, holdings={s: h for s, h in holdings.items() if h is not None})
 
 
-def _released(shard: ShardIndex, holding: Holding, beat: Heartbeat) -> bool:
+def _omitted(shard: ShardIndex, holding: Holding, beat: Heartbeat) -> bool:
     if beat.intent is Intent.JOIN or beat.seq <= holding.seq:
         return False
     return holding.listed or not beat.legacy or shard in beat.revoked
+
+
+def _let_go(record: GroupRecord, shard: ShardIndex, holding: Holding, *, confirmed: bool) -> Holding | None:
+    if holding.listed or confirmed:
+        return None
+    return holding if shard in record.layout else attrs.evolve(holding, lapsed=True)
+
+
+def unconfirmed(record: GroupRecord, beat: Heartbeat, sight: GroupSight) -> dict[ShardIndex, Holding]:
+    """Grants that the beat leaves out before anybody is known to have had their fences raised."""
+    if beat.intent is Intent.JOIN or beat.instance is None or beat.legacy:
+        return {}
+    told = listed(beat)
+    return {
+        shard: h
+        for shard, h in record.held_by(beat.instance).items()
+        if not h.listed and not h.lapsed and (shard, h.token) not in sight.raised and (shard, h.token) not in told
+    }
 
 
 def adopt_layout(record: GroupRecord, layout: Layout) -> GroupRecord:

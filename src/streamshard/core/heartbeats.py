@@ -10,7 +10,7 @@ from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide, identified
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.effects import RaiseFence, RaiseVerdict
-from streamshard.core.group import GroupRecord, Holding, Member
+from streamshard.core.group import GroupRecord, Holding
 from streamshard.core.ids import GroupKey, ShardIndex, Token
 from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
 from streamshard.core.ports import RowWrite
@@ -69,18 +69,15 @@ class Heartbeats:
     async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
         """One decision; None if it has to be taken again on a fresh load."""
         desk = self._desk
-        if fresh or key not in desk.groups:
-            await desk.load_stream(key.prefix)
-        stream = await desk.stream_of(key)
-        known = None if fresh else desk.groups.get(key)
-        loaded = known is None
-        if known is None:
-            known = await desk.load_group(key)
+        stream, copy = await self._remembered(key, fresh=fresh)
+        known = copy or await desk.load_group(key)
         await desk.prove(known, stream)
-        context = desk.context(stream, known.sight.source)
         beat = identified(known.record, beat)
+        if not await self._confirm(known, stream, beat):
+            return None
+        context = attrs.evolve(desk.context(stream, known.sight.source), raised=known.sight.raised)
         decision = decide(known.record, known.rows, beat, context, known.sight)
-        if not isinstance(decision, Accepted) and not loaded:
+        if copy is not None and not isinstance(decision, Accepted):
             return None  # a no is never said on a copy
         match decision:
             case Accepted():
@@ -92,6 +89,22 @@ class Heartbeats:
             case LostWrites():
                 await desk.begin_anew(known, stream, {}, decision)
                 return None
+
+    async def _remembered(self, key: GroupKey, *, fresh: bool) -> tuple[StreamRecord, KnownGroup | None]:
+        if fresh or key not in self._desk.groups:
+            return await self._desk.load_stream(key.prefix), None
+        return await self._desk.stream_of(key), self._desk.groups.get(key)
+
+    async def _confirm(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> bool:
+        """Have the fences raised of grants that the beat leaves out: only then can they be released.
+
+        False if that has shown that the record is another one by now.
+        """
+        before = known.record
+        left_out = handover.unconfirmed(before, beat, known.sight)
+        if left_out:
+            await self._raise(known, stream, left_out)
+        return known.record is before and known.lost is None
 
     async def _accept(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
@@ -126,15 +139,13 @@ class Heartbeats:
         if member is None or beat.intent is Intent.LEAVE or member.instance != beat.instance:
             return known
         fresh = handover.unraised(known.record, beat, member, known.sight)
-        if not fresh or not await self._raise(known, stream, member, fresh):
+        if not fresh or not await self._raise(known, stream, fresh):
             return known
         known = await self._desk.load_group(known.record.key)
         await self._desk.prove(known, stream)  # it may be another store by now, or one that went back
         return known
 
-    async def _raise(
-        self, known: KnownGroup, stream: StreamRecord, member: Member, fresh: dict[ShardIndex, Holding]
-    ) -> bool:
+    async def _raise(self, known: KnownGroup, stream: StreamRecord, fresh: Mapping[ShardIndex, Holding]) -> bool:
         key = known.record.key
         layout = known.record.layout_version
         orders = [
@@ -153,8 +164,8 @@ class Heartbeats:
                     above[order.shard] = result.mark
                 case RaiseVerdict.MISSING:
                     self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
-                case RaiseVerdict.SUPERSEDED:
-                    pass  # a later layout is on record: the next tick adopts it
+                case RaiseVerdict.SUPERSEDED:  # a later layout is on record by now, or the store has lost it
+                    self._desk.outdated.setdefault(key.prefix, set()).add(order.shard)
         if _proves_loss(known.record, above, fresh):
             await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the token before the grant"))
         return True

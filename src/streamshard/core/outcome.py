@@ -1,7 +1,7 @@
 """What comes of a command to a group."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TypeAlias
 
 import attrs
@@ -10,6 +10,7 @@ from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import InstanceId, Instant, Lineage, Nonce, WallMillis
 from streamshard.core.ports import StoreSource
 from streamshard.core.replies import RetryReason, Status
+from streamshard.core.sight import GrantKey
 from streamshard.core.stream import Layout
 from streamshard.core.timing import Timing
 
@@ -31,6 +32,8 @@ class Context:
     lineage: Lineage
     """Fresh; used only where a new lineage starts."""
     source: StoreSource
+    raised: Set[GrantKey] = frozenset()
+    """Grants whose fence this coordinator has had acknowledged."""
 
 
 @attrs.frozen

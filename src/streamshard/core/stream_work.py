@@ -12,7 +12,7 @@ from streamshard.core.effects import DropGroup, DropShard, MendLag, Provision, R
 from streamshard.core.facts import GroupFacts, group_facts
 from streamshard.core.group import GroupRecord, GroupTombstone
 from streamshard.core.groups import bury_group, found_group
-from streamshard.core.ids import GroupKey, GroupName, Lineage, Nonce, StreamPrefix
+from streamshard.core.ids import GroupKey, GroupName, Lineage, Nonce, ShardIndex, StreamPrefix
 from streamshard.core.ports import GroupChange, StoreSource, StreamChange, StreamSnapshot, Transaction
 from streamshard.core.queries import GroupView
 from streamshard.core.stream import StreamRecord, StreamState, StreamTombstone
@@ -233,9 +233,11 @@ class StreamWork:
         known = self._sights.get(record.prefix)
         if known is not None and known[0] == source:
             known[1].observe(record, now)
+            known[1].superseded |= self._desk.outdated.pop(record.prefix, set())
             return known[1]
         sight = StreamSight.first(record, now)
         sight.superseded |= set(record.shards)  # a first load proves nothing before the marks were read
+        sight.look_beyond(ShardIndex(max(record.shards, default=-1) + 1))
         self._sights[record.prefix] = (source, sight)
         return sight
 

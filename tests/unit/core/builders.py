@@ -204,7 +204,8 @@ class Bench:
 
     def context(self) -> Context:
         self.commits += 1
-        return context(self.now, f"commit {self.commits}", self.shards, **self.timing)
+        plain = context(self.now, f"commit {self.commits}", self.shards, **self.timing)
+        return attrs.evolve(plain, raised=self.sight.raised)
 
     def decide(self, attempt: Heartbeat) -> Decision:
         return decide(self.record, self.rows, identified(self.record, attempt), self.context(), self.sight)

@@ -50,7 +50,7 @@ def one(held: Holding = GRANTED, *members: Member) -> GroupRecord:
 def report(record: GroupRecord, seq: int, *holds: int, **given: Any) -> GroupRecord:
     """What is left of the record after a report that lists shard 0 under these tokens."""
     attempt = attrs.evolve(beat(A, A1, seq, tuple(hold(0, token) for token in holds)), **given)
-    return handover.take_report(record, attempt, A1)
+    return handover.take_report(record, attempt, A1, {(shard, h.token) for shard, h in record.holdings.items()})
 
 
 def test_a_hold_counts_under_its_own_token_only() -> None:
@@ -98,7 +98,7 @@ def test_a_report_that_says_nothing_new_changes_nothing() -> None:
 def test_a_hold_that_is_being_drained_is_noted_so() -> None:
     attempt = beat(A, A1, 4, (hold(0, 10, draining=True),))
 
-    after = handover.take_report(one(LISTED), attempt, A1)
+    after = handover.take_report(one(LISTED), attempt, A1, frozenset())
 
     assert after.holdings == {S0: attrs.evolve(LISTED, draining=True)}
 
@@ -384,3 +384,17 @@ def test_a_lapsed_hold_is_not_prolonged_while_its_holder_is_renewed() -> None:
     reply = bench.hear(a.attempt())
 
     assert (reply.status, [e.shard for e in reply.extended]) == (Status.OK, [S0])
+
+
+def test_a_grant_that_was_never_listed_nor_raised_is_not_released_by_an_omission() -> None:
+    record = one(GRANTED)
+
+    assert handover.take_report(record, beat(A, A1, 9), A1, frozenset()) is record
+
+
+def test_such_a_grant_lapses_where_its_shard_is_gone() -> None:
+    gone = attrs.evolve(one(GRANTED), layout={})
+
+    after = handover.take_report(gone, beat(A, A1, 9), A1, frozenset())
+
+    assert after == attrs.evolve(gone, holdings={S0: attrs.evolve(GRANTED, lapsed=True)})
