@@ -1,9 +1,9 @@
 """How long a join takes in a group of 20 members, from its start until every shard is read by its new owner.
 
-Everything is real: coordinators over HTTP on one SQLite file, a Valkey, five consumer processes, and the
+Everything is real: coordinators over HTTP on one SQLite file or one Valkey, five consumer processes, and the
 default timings (a heartbeat every 3 s). Prints the median of several joins.
 
-    python benchmarks/join.py [--rounds 7] [--coordinators 2] [--without-watch]
+    python benchmarks/join.py [--rounds 7] [--coordinators 2] [--store redis] [--without-watch]
 """
 
 import argparse
@@ -151,8 +151,8 @@ class Play:
 
 
 @contextlib.contextmanager
-def coordinators(count: int, folder: str, redis: str) -> Iterator[list[str]]:
-    """So many of them on one file."""
+def coordinators(count: int, store: str, redis: str) -> Iterator[list[str]]:
+    """So many of them on one store."""
     urls: list[str] = []
     heard = threading.Condition()
 
@@ -163,7 +163,7 @@ def coordinators(count: int, folder: str, redis: str) -> Iterator[list[str]]:
                 urls.append(found[1])
                 heard.notify_all()
 
-    where = ["--store", f"sqlite:///{folder}/metadata.db", "--redis", redis, "--port", "0"]
+    where = ["--store", store, "--redis", redis, "--port", "0"]
     running = []
     try:
         for number in range(count):
@@ -181,6 +181,10 @@ def _has(urls: list[str], count: int) -> bool:
     return len(urls) == count
 
 
+def _store(kind: str, folder: str, redis: str) -> str:
+    return redis if kind == "redis" else f"sqlite:///{folder}/metadata.db"
+
+
 def measure(options: argparse.Namespace) -> tuple[list[float], int]:
     """The joins' durations in milliseconds, and all heartbeats of the play."""
     play = Play()
@@ -188,7 +192,7 @@ def measure(options: argparse.Namespace) -> tuple[list[float], int]:
     with (
         server,
         tempfile.TemporaryDirectory() as folder,
-        coordinators(options.coordinators, folder, server.url) as urls,
+        coordinators(options.coordinators, _store(options.store, folder, server.url), server.url) as urls,
     ):
         create(urls[0])
 
@@ -227,6 +231,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--coordinators", type=int, default=1)
+    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
     parser.add_argument("--without-watch", action="store_true")
     parser.add_argument("--consume", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -237,7 +242,7 @@ def main() -> None:
     took, heartbeats = measure(options)
     how = "without watch" if options.without_watch else "with watch"
     every: dict[str, Any] = {"rounds": [round(each) for each in took], "heartbeats": heartbeats}
-    print(f"join in a group of {MEMBERS}, {options.coordinators} coordinator(s), {how}: {every}")
+    print(f"join in a group of {MEMBERS}, {options.coordinators} coordinator(s) on {options.store}, {how}: {every}")
     print(f"median {statistics.median(took):.0f} ms, slowest {max(took):.0f} ms")
 
 
