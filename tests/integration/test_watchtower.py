@@ -13,7 +13,7 @@ from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.adapters.watchtower import WatchedCoordinator, Watchtower
 from streamshard.core.admin import Author, CreateStream, DeleteGroup, DeleteStream, GroupSpec, Scale
-from streamshard.core.commands import GroupWatch, Heartbeat, Hold, Intent, LayoutWatch
+from streamshard.core.commands import Heartbeat, Hold, Intent
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import (
     Epoch,
@@ -27,6 +27,7 @@ from streamshard.core.ids import (
     StreamPrefix,
     Version,
 )
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import HeartbeatReply, News
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.errors import GroupNotFound, StreamNotFound, Terminating

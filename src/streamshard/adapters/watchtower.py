@@ -7,13 +7,13 @@ them, some twenty times a second. A store that can't be asked that leaves it to 
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import attrs
 
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis
-from streamshard.core.notices import Listener, Watched
+from streamshard.core.notices import Listener, Watch, Watched
 from streamshard.core.ports import CoordinatorApi
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.errors import StreamshardError, Terminating
@@ -22,8 +22,6 @@ PACE_S = 0.04
 TROUBLED_PACE_S = 1.0
 MOST_WAITERS = 20_000
 """Whoever comes when so many wait is answered at once, that there is no news."""
-
-Watch: TypeAlias = GroupWatch | LayoutWatch
 
 
 class Lookout(Protocol):

@@ -5,19 +5,7 @@ import enum
 import attrs
 
 from streamshard.core.group import ShardProgress
-from streamshard.core.ids import (
-    Epoch,
-    GroupKey,
-    InstanceId,
-    LayoutVersion,
-    Lineage,
-    MemberId,
-    Seq,
-    ShardIndex,
-    StreamPrefix,
-    Token,
-    View,
-)
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Seq, ShardIndex, Token, View
 
 PROTOCOL_VERSION = 1
 """The one coordination version this module speaks."""
@@ -69,39 +57,3 @@ class Heartbeat:
     client_version: str | None = None
     legacy: bool = False
     """Set by the coordinator for a client without an instance, once it has been given one."""
-
-
-@attrs.frozen
-class GroupWatch:
-    """ "Tell me of a commit of this group that is newer than my view"."""
-
-    key: GroupKey
-    view: View | None = None
-    """None: whatever there is, is news."""
-    members: tuple[MemberId, ...] | None = None
-    """Only of commits after which a heartbeat of one of these would do something; None: of every commit."""
-
-    @property
-    def prefix(self) -> StreamPrefix:
-        """The stream that the group belongs to."""
-        return self.key.prefix
-
-    @property
-    def watched(self) -> GroupKey:
-        """The key of the record that is watched."""
-        return self.key
-
-
-@attrs.frozen
-class LayoutWatch:
-    """ "Tell me when producers route by another layout than the one I hold"."""
-
-    prefix: StreamPrefix
-    version: LayoutVersion
-    lineage: Lineage | None = None
-    """None: the number alone is compared."""
-
-    @property
-    def watched(self) -> StreamPrefix:
-        """The key of the record that is watched."""
-        return self.prefix

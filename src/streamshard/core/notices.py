@@ -1,12 +1,53 @@
-"""Who wants to hear that a stream's or a group's record was seen to have changed."""
+"""Who wants to hear that a stream's or a group's record has changed, and since when."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from streamshard.core.ids import GroupKey, StreamPrefix
+import attrs
+
+from streamshard.core.ids import GroupKey, LayoutVersion, Lineage, MemberId, StreamPrefix, View
 
 Watched: TypeAlias = GroupKey | StreamPrefix
 Listener: TypeAlias = Callable[[Watched], None]
+
+
+@attrs.frozen
+class GroupWatch:
+    """Asks for a commit of the group that is newer than what the asker has seen."""
+
+    key: GroupKey
+    view: View | None = None
+    """None: whatever there is, is news."""
+    members: tuple[MemberId, ...] | None = None
+    """Only of commits after which a heartbeat of one of these would do something; None: of every commit."""
+
+    @property
+    def prefix(self) -> StreamPrefix:
+        """The stream that the group belongs to."""
+        return self.key.prefix
+
+    @property
+    def watched(self) -> GroupKey:
+        """The key of the record that is watched."""
+        return self.key
+
+
+@attrs.frozen
+class LayoutWatch:
+    """Asks for another layout than the one that the asker routes by."""
+
+    prefix: StreamPrefix
+    version: LayoutVersion
+    lineage: Lineage | None = None
+    """None: the number alone is compared."""
+
+    @property
+    def watched(self) -> StreamPrefix:
+        """The key of the record that is watched."""
+        return self.prefix
+
+
+Watch: TypeAlias = GroupWatch | LayoutWatch
 
 
 class Notices:

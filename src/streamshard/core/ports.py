@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.effects import (
     DropGroup,
     DropShard,
@@ -37,6 +37,7 @@ from streamshard.core.ids import (
     Version,
     WallMillis,
 )
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.records import AckMode, AckReply, ClaimReply, ReadReply, ShardAccess
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.stream import FenceMark, StreamRecord, StreamTombstone

@@ -1,22 +1,18 @@
 """Watches: what a caller holds, and whether there is news for it. A hint only: nothing is decided on it."""
 
 from collections.abc import Callable, Collection
-from typing import TypeAlias
 
 import attrs
 
 from streamshard.core import views
-from streamshard.core.commands import GroupWatch, LayoutWatch
 from streamshard.core.desk import Desk
 from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupKey, MemberId, Version
-from streamshard.core.notices import Listener, Watched
+from streamshard.core.notices import GroupWatch, LayoutWatch, Listener, Watch, Watched
 from streamshard.core.ports import Glancing
 from streamshard.core.replies import News
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import InvalidRequest, MetadataCorrupt, NotFound, SourceChanged
-
-Watch: TypeAlias = GroupWatch | LayoutWatch
 
 
 def concerned(record: GroupRecord) -> frozenset[MemberId]:

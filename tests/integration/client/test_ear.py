@@ -7,8 +7,8 @@ import pytest
 
 from streamshard.adapters.client.ear import Ear
 from streamshard.adapters.client.scripted import WatchedScript
-from streamshard.core.commands import LayoutWatch
 from streamshard.core.ids import LayoutVersion, Lineage
+from streamshard.core.notices import LayoutWatch
 from streamshard.core.replies import News
 from streamshard.errors import (
     CoordinatorUnreachable,

@@ -13,8 +13,9 @@ from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.producer import Publishing
 from streamshard.adapters.client.scripted import ScriptedCoordinator, WatchedScript
 from streamshard.adapters.streams.memory_log import MemoryShardLog
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import Instant, LayoutVersion, Lineage, MemberId, Millis, View
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.ports import CoordinatorApi
 from streamshard.core.replies import HeartbeatReply, News
 from streamshard.errors import CoordinatorUnreachable, StreamshardError

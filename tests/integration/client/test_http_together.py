@@ -9,8 +9,9 @@ import pytest
 
 from streamshard import CoordinatorUnreachable, HttpCoordinator
 from streamshard.core.admin import Author, CreateStream, GroupSpec, Scale
-from streamshard.core.commands import GroupWatch, Heartbeat, Intent, LayoutWatch
+from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.ids import Epoch, InstanceId, LayoutVersion, Lineage, MemberId, Millis, ReshardingId, Seq
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import HeartbeatReply, News, Status
 from streamshard.entrypoints.http.heartbeats import encode_reply
 from streamshard.errors import GroupNotFound, ListenerRejected, NotFound, StreamshardError

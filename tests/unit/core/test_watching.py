@@ -5,7 +5,6 @@ import pytest
 
 from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.core import views
-from streamshard.core.commands import GroupWatch, LayoutWatch
 from streamshard.core.group import MemberState, Quarantine
 from streamshard.core.ids import (
     GroupKey,
@@ -19,6 +18,7 @@ from streamshard.core.ids import (
     View,
     WallMillis,
 )
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import News
 from streamshard.core.watching import concerned, is_newer, layout_news
 from streamshard.errors import GroupNotFound, InvalidRequest, MetadataCorrupt, StreamNotFound

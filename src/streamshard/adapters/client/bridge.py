@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.ports import CoordinatorApi, Watching
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.errors import CoordinatorUnreachable

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from streamshard.adapters.client.noise import Grumble
-from streamshard.core.commands import GroupWatch, LayoutWatch
 from streamshard.core.ids import Instant, Millis
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.ports import Clock, Entropy, Watching
 from streamshard.core.replies import News
 from streamshard.errors import GroupNotFound, StreamNotFound, StreamshardError, Unavailable

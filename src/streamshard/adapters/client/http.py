@@ -21,8 +21,9 @@ from streamshard.adapters.client.wire import (
     routing_of,
     watch_query,
 )
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis, WallMillis
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.timing import client_lease_ms
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, StreamshardError, Unavailable

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import attrs
 
 from streamshard.adapters.client.ear import Ear
-from streamshard.core.commands import LayoutWatch
 from streamshard.core.ids import GroupKey, Instant, Millis, RecordId, ShardIndex, stream_key
 from streamshard.core.lease import REFRESH_MS, RoutingLease, adopt, invalidate, refresh_due, usable
+from streamshard.core.notices import LayoutWatch
 from streamshard.core.ports import Clock, CoordinatorApi, Entropy, ShardLog, Watching
 from streamshard.core.replies import Routing
 from streamshard.core.routing import key_bytes, route

@@ -7,8 +7,9 @@ from typing import TypeAlias, TypeVar
 
 import attrs
 
-from streamshard.core.commands import GroupWatch, Heartbeat, LayoutWatch
+from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.errors import CoordinatorUnreachable, StreamshardError
 

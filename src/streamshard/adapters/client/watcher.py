@@ -4,8 +4,8 @@ import asyncio
 
 from streamshard.adapters.client.ear import Ear
 from streamshard.adapters.client.member import Member
-from streamshard.core.commands import GroupWatch
 from streamshard.core.ids import GroupKey, View
+from streamshard.core.notices import GroupWatch
 from streamshard.core.replies import News
 
 MOST_NAMED = 200

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamshard import errors
-from streamshard.core.commands import GroupWatch, Heartbeat, Intent, LayoutWatch
+from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import (
     Epoch,
@@ -23,6 +23,7 @@ from streamshard.core.ids import (
     WallMillis,
     stream_key,
 )
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import Extension, Grant, HeartbeatReply, News, RetryReason, Routing, Status
 from streamshard.errors import CoordinatorUnreachable, StreamshardError
 

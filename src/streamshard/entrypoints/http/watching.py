@@ -7,9 +7,9 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from streamshard.adapters.watchtower import Watchtower
-from streamshard.core.commands import GroupWatch, LayoutWatch
 from streamshard.core.ids import GroupKey, LayoutVersion, Lineage, Millis, StreamPrefix, View
 from streamshard.core.names import check_group, check_member
+from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import News
 from streamshard.entrypoints.http.exchange import ClientGone, Reply, Request, json_reply
 from streamshard.entrypoints.http.traffic import Traffic
