@@ -1,12 +1,14 @@
 """The commands against a coordinator of their own: what they print, and how they end."""
 
 import json
+import os
 from collections.abc import Iterator
 
 import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from streamshard import route
 from streamshard.core.slots import hash_slot
 from streamshard.entrypoints.cli.root import cli
 from tests.integration.cli.processes import IN_MEMORY, Served, serving
@@ -196,11 +198,21 @@ def test_another_service_at_that_address_is_recognised(run: Run) -> None:
     assert result.exit_code in (1, 3)
 
 
-def test_a_bad_url_is_an_error() -> None:
-    result = CliRunner(env={"STREAMSHARD_URL": "127.0.0.1:8080"}).invoke(cli, ["groups", "list"])
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://127.0.0.1", "", "http://[::1", "http://127.0.0.1:99999"])
+def test_a_bad_url_is_wrong_usage(url: str) -> None:
+    result = CliRunner().invoke(cli, ["groups", "list", "--url", url])
 
-    assert result.exit_code == 1
-    assert "--url: must be http://HOST:PORT" in result.stderr
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: --url: must be http://HOST:PORT or https://HOST:PORT, not {url!r}\n"
+
+
+def test_a_key_that_is_no_text_has_a_shard_too(run: Run) -> None:
+    run("streams", "create", "bytes-keys", "--shards", "2")
+
+    result = run("route", os.fsdecode(b"\xff\xfe"), "--stream", "bytes-keys", "-o", "json")
+
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["shardIndex"] == route("murmur3-v1", b"\xff\xfe", 2)
 
 
 def test_the_version_is_printed() -> None:

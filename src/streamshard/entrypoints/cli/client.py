@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from streamshard.errors import (
-    ConfigurationError,
     Conflict,
     CoordinatorUnreachable,
     InvalidRequest,
@@ -49,9 +48,8 @@ class Api:
     def __init__(self, url: str) -> None:
         import httpx  # a tenth of a second that `--help` need not take
 
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ConfigurationError(f"--url: must be http://HOST:PORT or https://HOST:PORT, not {url!r}")
+        if not _is_base_url(url):
+            raise InvalidRequest(f"--url: must be http://HOST:PORT or https://HOST:PORT, not {url!r}")
         self._url = url.rstrip("/")
         # No proxy from the environment: it would be asked for 127.0.0.1.
         self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_SECONDS, trust_env=False)
@@ -110,6 +108,14 @@ class Api:
             f"what answers at {self._url} is no streamshard coordinator (HTTP {response.status_code})"
         )
         raise _with_next_step(found, "set STREAMSHARD_URL to where the coordinator runs")
+
+
+def _is_base_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that don't match, a port beyond 65535
+        return False
 
 
 def _refusal(status: int, body: Json) -> StreamshardError:

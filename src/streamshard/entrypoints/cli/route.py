@@ -1,8 +1,11 @@
 """``streamshard route``."""
 
+import base64
+import os
+
 import click
 
-from streamshard.core.names import check_prefix
+from streamshard.core.names import check_group, check_prefix
 from streamshard.entrypoints.cli.output import coordinator, emit, facts, output_option, url_option
 
 
@@ -14,7 +17,10 @@ from streamshard.entrypoints.cli.output import coordinator, emit, facts, output_
 @output_option
 def route(key: str, stream: str, group: str | None) -> None:
     """Say which shard of a stream KEY belongs to, and who reads it."""
-    params = {"key": key} if group is None else {"key": key, "group": group}
+    # The bytes that were typed: a key need not be text.
+    params = {"keyBase64": base64.b64encode(os.fsencode(key)).decode()}
+    if group is not None:
+        params["group"] = check_group(group, "--group")
     with coordinator() as api:
         found = api.get("streams", check_prefix(stream, "--stream"), "route", params=params)
     owners = [(f"OWNER/{owner['consumerGroup']}", owner["memberId"]) for owner in found["owners"]]
