@@ -37,6 +37,7 @@ from streamshard.core.ports import (
     StreamBackend,
     Transaction,
 )
+from streamshard.core.routine import Routine
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.sight import GroupSight
 from streamshard.core.stream import StreamRecord, StreamState
@@ -67,6 +68,8 @@ class KnownGroup:
     """What that look found in the record by itself; told, and left to the rules to mend."""
     broken: tuple[str, ...] = ()
     """What no correct coordinator can have done to it: nothing is committed before a new lineage starts."""
+    routine: Routine | None = None
+    """What members said of the record without changing it."""
 
 
 @attrs.frozen

@@ -10,11 +10,12 @@ from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide, identified
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.effects import RaiseFence, RaiseVerdict
-from streamshard.core.group import GroupRecord, Holding
+from streamshard.core.group import GroupRecord, Holding, Row
 from streamshard.core.ids import GroupKey, ShardIndex, Token
 from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
 from streamshard.core.ports import RowWrite
 from streamshard.core.replies import HeartbeatReply, RetryReason, Status
+from streamshard.core.routine import Remembered, Routine
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import (
     MetadataCorrupt,
@@ -70,6 +71,8 @@ class Heartbeats:
         """One decision; None if it has to be taken again on a fresh load."""
         desk = self._desk
         stream, copy = await self._remembered(key, fresh=fresh)
+        if copy is not None and (said := _recalled(copy, stream, beat)) is not None:
+            return await self._repeat(copy, stream, beat, said)
         known = copy or await desk.load_group(key)
         await desk.prove(known, stream)
         beat = identified(known.record, beat)
@@ -90,6 +93,19 @@ class Heartbeats:
                 await desk.begin_anew(known, stream, {}, decision)
                 return None
 
+    async def _repeat(
+        self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, said: Remembered
+    ) -> HeartbeatReply:
+        """Renew a member that says what it said before: one commit, and nothing to decide."""
+        assert beat.instance is not None, "only identified heartbeats are remembered"
+        record, nonce = known.record, self._desk.entropy.nonce()
+        row = Row(beat.instance, beat.seq, nonce, self._desk.settings.timing.lease_ms, beat.available, beat.progress)
+        await self._desk.commit_group(known, GroupCommit(record, nonce, RowWrite(record.key.group, row)))
+        if known.record is record:
+            return said.answer(beat)
+        known = await self._raise_fences(known, stream, beat)  # another commit was taken in meanwhile
+        return self._serve(known, stream, beat, said.standing)
+
     async def _remembered(self, key: GroupKey, *, fresh: bool) -> tuple[StreamRecord, KnownGroup | None]:
         if fresh or key not in self._desk.groups:
             return await self._desk.load_stream(key.prefix), None
@@ -109,14 +125,18 @@ class Heartbeats:
     async def _accept(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
     ) -> HeartbeatReply:
-        row = None if decision.row is None else RowWrite(known.record.key.group, decision.row, decision.force_row)
+        before = known.record
+        row = None if decision.row is None else RowWrite(before.key.group, decision.row, decision.force_row)
         change = GroupCommit(decision.record, context.nonce, row, decision.same_rows)
         await self._desk.commit_group(known, change)
         if decision.refusal is not None:
             return answers.refuse(known.record, beat, context.timing, decision.refusal)
         beat = attrs.evolve(beat, instance=decision.instance)
         known = await self._raise_fences(known, stream, beat)
-        return self._serve(known, stream, beat, decision.standing)
+        reply = self._serve(known, stream, beat, decision.standing)
+        if known.record is before:
+            _remember(known, stream, beat, decision, reply)
+        return reply
 
     async def _replay(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> HeartbeatReply:
         """The attempt was taken before: the present view; only the very last attempt's is worth anything."""
@@ -169,6 +189,23 @@ class Heartbeats:
         if _proves_loss(known.record, above, fresh):
             await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the token before the grant"))
         return True
+
+
+def _recalled(known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> Remembered | None:
+    """What is known of a new attempt without deciding it; nothing while the record itself is in doubt."""
+    if known.routine is None or known.lost is not None or not known.sight.proven or beat.instance is None:
+        return None
+    row = known.rows.get(beat.instance)
+    return known.routine.recall(stream, known.record, beat) if row is not None and beat.seq > row.seq else None
+
+
+def _remember(
+    known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, reply: HeartbeatReply
+) -> None:
+    routine = known.routine
+    if routine is None or routine.record is not known.record or routine.stream is not stream:
+        routine = known.routine = Routine(stream, known.record)
+    routine.remember(beat, decision, reply)
 
 
 def _proves_loss(record: GroupRecord, above: Mapping[ShardIndex, Token], grants: Mapping[ShardIndex, Holding]) -> bool:
