@@ -191,6 +191,30 @@ def test_a_member_that_comes_later_is_watched_for_too() -> None:
     asyncio.run(scenario())
 
 
+def test_the_end_of_a_wait_is_no_reason_to_beat() -> None:
+    async def scenario() -> None:
+        async with working("a") as stage:
+            asked = len(stage.api.watched)
+            stage.tell(attrs.evolve(news(7, "a"), changed=False))
+            await until(lambda: len(stage.api.watched) > asked)
+
+            assert stage.beats() == 2
+
+    asyncio.run(scenario())
+
+
+def test_the_same_news_again_and_again_is_not_asked_for_in_a_hurry() -> None:
+    async def scenario() -> None:
+        async with working("a") as stage:
+            asked = len(stage.api.watched)
+            stage.tell(*[news(2, "a")] * 50)
+            await asyncio.sleep(0.4)
+
+            assert len(stage.api.watched) - asked <= 3
+
+    asyncio.run(scenario())
+
+
 def test_a_watch_that_fails_is_asked_again_later_and_heartbeats_go_on() -> None:
     async def scenario() -> None:
         async with working("a") as stage:

@@ -132,6 +132,17 @@ def test_an_envelope_that_makes_no_sense_is_refused(body: Any, message: str) -> 
     asyncio.run(scenario())
 
 
+def test_an_item_that_no_reader_can_make_sense_of_is_answered_as_nobodys() -> None:
+    async def scenario() -> None:
+        async with running() as service:
+            answer = await service.http.post(BATCH, content=b'{"heartbeats": [{"memberId": "a", "seq": 1e999}]}')
+
+            (reply,) = answer.json()["replies"]
+            assert (reply["status"], reply["memberId"], reply["seq"]) == ("INVALID_REQUEST", "", 0)
+
+    asyncio.run(scenario())
+
+
 def test_an_empty_batch_has_an_empty_answer() -> None:
     async def scenario() -> None:
         async with running() as service:

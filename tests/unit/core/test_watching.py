@@ -21,7 +21,7 @@ from streamshard.core.ids import (
 from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import News
 from streamshard.core.watching import concerned, is_newer, layout_news
-from streamshard.errors import GroupNotFound, InvalidRequest, MetadataCorrupt, StreamNotFound
+from streamshard.errors import GroupNotFound, InvalidRequest, MetadataCorrupt, SourceChanged, StreamNotFound
 from tests.unit.core.builders import A1, B1, C1, S0, S1, S2, A, B, C, group, holding, member
 from tests.unit.core.driving import KEY, ORDERS, Member, Node, Site, scale
 
@@ -232,6 +232,16 @@ def test_a_record_that_cannot_be_read_is_not_read_again_in_the_same_version() ->
 
     assert asked == ["versions", "load_group", "versions"]
     assert node.calls() == ["versions", "load_group"]
+
+
+def test_another_store_makes_everything_a_first_load() -> None:
+    site, node, _ = ready()
+    node.store.fail("versions", SourceChanged("another file"))
+
+    node.run(node.coordinator.watches.refresh([KEY, ORDERS]))
+
+    assert (node.desk.groups, node.desk.layouts) == ({}, {})
+    assert look(node, view=present(site)).changed is False
 
 
 def test_a_store_that_cannot_be_glanced_at_is_read_instead() -> None:
