@@ -127,6 +127,7 @@ class Coordinator:
             redis=await self._redis_health(),
             loop=self._loop_health(),
             invariant_violations=self._ticking.violations(),
+            cooperative_groups=self._cooperative_groups(),
         )
 
     async def _store_health(self) -> str:
@@ -142,6 +143,11 @@ class Coordinator:
         except StreamUnavailable:
             return "DOWN"
         return "UP"
+
+    def _cooperative_groups(self) -> tuple[str, ...]:
+        """Of the streams as last seen: the tick looks at all of them."""
+        streams = self._desk.layouts.values()
+        return tuple(sorted(f"{s.prefix}/{g.name}" for s in streams for g in s.groups.values() if g.allow_legacy))
 
     def _loop_health(self) -> str:
         ended, timing = self._ticking.ended, self.settings.timing

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from streamshard.core.ids import GroupKey, GroupName, MemberId, StreamPrefix
-from streamshard.core.queries import GroupState, GroupView
+from streamshard.core.queries import Exclusivity, GroupState, GroupView, exclusivity
 from streamshard.core.stream import StreamRecord
 
 
@@ -41,6 +41,7 @@ class GroupFacts:
     holdings: Mapping[MemberId, int] = attrs.field(converter=_counts)
     """How many shards each member holds."""
     quarantine: str | None = None
+    exclusivity: Exclusivity = Exclusivity.FENCED
 
 
 def stream_facts(record: StreamRecord) -> StreamFacts:
@@ -62,6 +63,7 @@ def group_facts(view: GroupView) -> GroupFacts:
         targets={**idle, **Counter(record.targets.values())},
         holdings=Counter(holding.member for holding in record.holdings.values()),
         quarantine=None if record.quarantine is None else record.quarantine.reason,
+        exclusivity=exclusivity(record),
     )
 
 
@@ -72,7 +74,7 @@ def group_text(facts: GroupFacts) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, GroupState):
+    if isinstance(value, GroupState | Exclusivity):
         return value.value
     return dict(value) if isinstance(value, Mapping) else value
 
@@ -81,4 +83,5 @@ def group_of_text(text: str) -> GroupFacts:
     """The facts that were kept."""
     said = json.loads(text)
     key = GroupKey(StreamPrefix(said["key"]["prefix"]), GroupName(said["key"]["group"]))
-    return GroupFacts(**{**said, "key": key, "state": GroupState(said["state"])})
+    kinds = {"state": GroupState(said["state"]), "exclusivity": Exclusivity(said.get("exclusivity", "fenced"))}
+    return GroupFacts(**{**said, "key": key, **kinds})

@@ -7,7 +7,7 @@ import attrs
 
 from streamshard.core.group import GroupRecord, Holding, Row
 from streamshard.core.ids import InstanceId
-from streamshard.core.stream import DrainLook, Resharding, StreamRecord
+from streamshard.core.stream import DrainLook, GroupEntry, Resharding, StreamRecord
 
 
 class GroupState(enum.Enum):
@@ -17,6 +17,18 @@ class GroupState(enum.Enum):
     ASSIGNING = "ASSIGNING"
     RECONCILING = "RECONCILING"
     STABLE = "STABLE"
+
+
+class Exclusivity(enum.Enum):
+    """What keeps two members from reading one shard at once."""
+
+    FENCED = "fenced"  # leases, and fences in Redis
+    COOPERATIVE = "cooperative"  # clients of the older contract may join, which have neither and are trusted to stop
+
+
+def exclusivity(group: GroupRecord | GroupEntry) -> Exclusivity:
+    """Of a group, as created."""
+    return Exclusivity.COOPERATIVE if group.allow_legacy else Exclusivity.FENCED
 
 
 def is_present(record: GroupRecord, holding: Holding) -> bool:
@@ -67,6 +79,13 @@ class Health:
     redis: str
     loop: str
     invariant_violations: tuple[str, ...] = ()
+    cooperative_groups: tuple[str, ...] = ()
+    """Groups whose exclusivity rests on clients that are trusted to stop; by choice, so no ailment."""
+
+    @property
+    def exclusivity(self) -> Exclusivity:
+        """Of the weakest group."""
+        return Exclusivity.COOPERATIVE if self.cooperative_groups else Exclusivity.FENCED
 
     @property
     def status(self) -> str:

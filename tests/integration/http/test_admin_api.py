@@ -51,6 +51,7 @@ def test_a_group_is_created_with_its_stream_and_shown() -> None:
             "targetAssignmentSummary": {},
             "currentAssignmentSummary": {},
             "quarantine": None,
+            "exclusivity": "fenced",
         }
         assert shown.json() == watched.json()
         assert listed.json() == {"groups": [shown.json()]}

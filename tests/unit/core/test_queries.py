@@ -21,7 +21,7 @@ from streamshard.core.ids import (
     Version,
     WallMillis,
 )
-from streamshard.core.queries import GroupState, GroupView, Health
+from streamshard.core.queries import Exclusivity, GroupState, GroupView, Health
 from streamshard.core.stream import StreamRecord, StreamState
 
 A = MemberId("a")
@@ -125,3 +125,9 @@ def test_health_is_down_without_store_or_loop_and_degraded_without_redis_or_afte
     store: str, redis: str, loop: str, violations: tuple[str, ...], status: str
 ) -> None:
     assert Health("c1", store, redis, loop, violations).status == status
+
+
+def test_one_group_of_trusted_clients_is_told_and_is_no_ailment() -> None:
+    health = Health("c1", "UP", "UP", "UP", cooperative_groups=("orders/billing",))
+
+    assert (health.status, health.exclusivity) == ("UP", Exclusivity.COOPERATIVE)

@@ -60,6 +60,16 @@ def adopt_option(command: Command) -> Command:
     return click.option("--adopt", is_flag=True, help="Take over Redis keys that exist already.")(command)
 
 
+def allow_legacy_option(command: Command) -> Command:
+    """``--allow-legacy-members``: clients of the older contract may join."""
+    return click.option(
+        "--allow-legacy-members",
+        "allowLegacyMembers",
+        is_flag=True,
+        help="Serve clients without instanceId; exclusivity is then cooperative.",
+    )(command)
+
+
 def force_option(command: Command) -> Command:
     """``--force``: live members don't stand in the way."""
     return click.option("--force", is_flag=True, help="Although there are live members.")(command)

@@ -5,6 +5,7 @@ import click
 from streamshard.core.ids import GroupKey
 from streamshard.entrypoints.cli.asking import (
     adopt_option,
+    allow_legacy_option,
     confirm,
     force_option,
     group_argument,
@@ -18,6 +19,7 @@ from streamshard.entrypoints.cli.output import coordinator, emit, facts, output_
 from streamshard.entrypoints.cli.reshard import reshard_text
 
 LIVE = ("STARTING", "ACTIVE")
+COOPERATIVE = "cooperative"
 
 
 @click.group()
@@ -78,6 +80,8 @@ def _summary(group: Json, members: list[Json]) -> str:
     ]
     if group["quarantine"] is not None:
         pairs.append(("QUARANTINE", group["quarantine"]))
+    if group["exclusivity"] == COOPERATIVE:
+        pairs.append(("EXCLUSIVITY", f"{COOPERATIVE}: clients without fenced reads may join"))
     return facts(pairs)
 
 
@@ -123,6 +127,7 @@ def _indexes(shards: list[Json]) -> str:
 @click.option("--shards", "initialShardCount", type=int, help="Shards of the stream, if it has to be made too.")
 @start_from_option
 @adopt_option
+@allow_legacy_option
 @requested_by_option
 @url_option
 @output_option

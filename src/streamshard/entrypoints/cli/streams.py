@@ -8,6 +8,7 @@ import click
 from streamshard.core.ids import StreamPrefix
 from streamshard.entrypoints.cli.asking import (
     adopt_option,
+    allow_legacy_option,
     confirm,
     force_option,
     reason_option,
@@ -36,6 +37,7 @@ def streams() -> None:
 @click.option("--group", "consumerGroups", multiple=True, metavar="GROUP", help="Create this group too; repeatable.")
 @start_from_option
 @adopt_option
+@allow_legacy_option
 @requested_by_option
 @url_option
 @output_option

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamshard.core.queries import GroupState
+from streamshard.core.queries import Exclusivity, GroupState
 from streamshard.core.replies import RetryReason, Status
 from streamshard.core.stream import EntryState, ReshardingState, ShardPhase, StreamState
 
@@ -97,6 +97,7 @@ class Group(Answer, frozen=True):
     target_assignment_summary: dict[str, Count]
     current_assignment_summary: dict[str, Count]
     quarantine: str | None
+    exclusivity: Exclusivity
 
 
 class StreamSummary(Answer, frozen=True):
@@ -120,6 +121,7 @@ class StreamGroup(Answer, frozen=True):
     consumer_group: GroupId
     state: EntryState
     start_from: str
+    exclusivity: Exclusivity
 
 
 class Stream(StreamSummary, frozen=True):

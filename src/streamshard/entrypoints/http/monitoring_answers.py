@@ -7,6 +7,7 @@ from msgspec import Meta
 from streamshard.core.compatibility import Support
 from streamshard.core.group import MemberState
 from streamshard.core.inspection import Direction
+from streamshard.core.queries import Exclusivity
 from streamshard.entrypoints.http.answers import (
     Answer,
     Count,
@@ -33,6 +34,8 @@ class Health(Answer, frozen=True):
     loop: Annotated[str, one_of("UP", "STALLED")]
     store: Annotated[str, one_of("UP", "DOWN")]
     invariant_violations: list[str]
+    exclusivity: Exclusivity
+    cooperative_groups: list[str]
 
 
 class Session(Answer, frozen=True):

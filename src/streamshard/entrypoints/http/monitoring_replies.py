@@ -31,6 +31,8 @@ def health_answer(health: Health) -> answers.Health:
         loop=health.loop,
         store=health.store,
         invariant_violations=list(health.invariant_violations),
+        exclusivity=health.exclusivity,
+        cooperative_groups=list(health.cooperative_groups),
     )
 
 

@@ -8,11 +8,11 @@ import msgspec
 
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
 from streamshard.core.ids import ShardIndex, StreamPrefix, WallMillis, stream_key
-from streamshard.core.queries import GroupView, MigrationView
+from streamshard.core.queries import GroupView, MigrationView, exclusivity
 from streamshard.core.replies import Routing
 from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
-from streamshard.core.stream import DrainLook, StreamRecord
+from streamshard.core.stream import DrainLook, GroupEntry, StreamRecord
 from streamshard.entrypoints.http import answers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,6 +56,7 @@ def group_facts_answer(facts: GroupFacts, active: MigrationView | None) -> answe
         target_assignment_summary={member: shards for member, shards in facts.targets.items()},
         current_assignment_summary={member: shards for member, shards in facts.holdings.items()},
         quarantine=facts.quarantine,
+        exclusivity=facts.exclusivity,
     )
 
 
@@ -89,6 +90,12 @@ def _drain(look: DrainLook) -> answers.Draining:
     )
 
 
+def _stream_group(entry: GroupEntry) -> answers.StreamGroup:
+    return answers.StreamGroup(
+        consumer_group=entry.name, state=entry.state, start_from=entry.start_from, exclusivity=exclusivity(entry)
+    )
+
+
 def stream_summary(record: StreamRecord) -> answers.StreamSummary:
     """What a create answers."""
     return stream_facts_answer(stream_facts(record))
@@ -114,10 +121,7 @@ def stream_answer(record: StreamRecord, migrations: Iterable[MigrationView]) -> 
         routing_protocol=record.routing_protocol,
         created_at=instant(record.created_at),
         shards=_shards(record),
-        consumer_groups=[
-            answers.StreamGroup(consumer_group=entry.name, state=entry.state, start_from=entry.start_from)
-            for entry in record.groups.values()
-        ],
+        consumer_groups=[_stream_group(entry) for entry in record.groups.values()],
         active_migration=next((migration for migration in known if migration.resharding_id == active), None),
         migrations=known,
     )
