@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -200,6 +201,18 @@ def test_paths_that_cannot_hold_a_database_are_named_with_the_reason(tmp_path: P
         with pytest.raises(ConfigurationError, match=reason) as caught:
             asyncio.run(SqliteStore.open(path))
         assert str(path.parent if reason == "make it first" else path) in str(caught.value)
+
+
+def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
+    (tmp_path / "loop.db").symlink_to(tmp_path / "loop.db")
+    before = threading.enumerate()
+
+    async def scenario() -> list[threading.Thread]:
+        with pytest.raises(ConfigurationError, match="can't be opened"):
+            await SqliteStore.open(tmp_path / "loop.db")
+        return [thread for thread in threading.enumerate() if "_connection_worker" in thread.name]
+
+    assert asyncio.run(scenario()) == [thread for thread in before if "_connection_worker" in thread.name]
 
 
 def test_awkward_paths_are_paths(tmp_path: Path) -> None:

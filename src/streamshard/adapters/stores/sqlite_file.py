@@ -67,6 +67,18 @@ class Session(aiosqlite.Connection):
         result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
         return result
 
+    async def opened(self) -> "Session":
+        """Open the file; when that fails the thread has ended before the error is raised.
+
+        aiosqlite tells it to end and does not wait: it would answer an event loop that is closed by then.
+        """
+        try:
+            await self
+        except BaseException:
+            await asyncio.to_thread(self._thread.join)
+            raise
+        return self
+
 
 @attrs.frozen
 class Database:
@@ -138,9 +150,7 @@ async def _session(path: Path, busy_timeout_ms: int, *, create: bool) -> Session
         db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return db
 
-    session = Session(connector, iter_chunk_size=64)
-    await session
-    return session
+    return await Session(connector, iter_chunk_size=64).opened()
 
 
 @contextlib.asynccontextmanager
