@@ -12,7 +12,7 @@ from streamshard.core.desk import Desk, GroupCommit, KnownGroup
 from streamshard.core.effects import RaiseFence, RaiseVerdict
 from streamshard.core.group import GroupRecord, Holding, Row
 from streamshard.core.ids import GroupKey, ShardIndex, Token
-from streamshard.core.outcome import Accepted, Context, LostWrites, Refusal, Replay, Standing
+from streamshard.core.outcome import Accepted, Context, Decision, LostWrites, Refusal, Replay, Standing
 from streamshard.core.ports import RowWrite
 from streamshard.core.replies import HeartbeatReply, RetryReason, Status
 from streamshard.core.routine import Remembered, Routine
@@ -82,6 +82,11 @@ class Heartbeats:
         decision = decide(known.record, known.rows, beat, context, known.sight)
         if copy is not None and not isinstance(decision, Accepted):
             return None  # a no is never said on a copy
+        return await self._carry_out(known, stream, beat, decision, context)
+
+    async def _carry_out(
+        self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Decision, context: Context
+    ) -> HeartbeatReply | None:
         match decision:
             case Accepted():
                 return await self._accept(known, stream, beat, decision, context)
@@ -90,7 +95,7 @@ class Heartbeats:
             case Refusal():
                 return answers.refuse(known.record, beat, context.timing, decision)
             case LostWrites():
-                await desk.begin_anew(known, stream, {}, decision)
+                await self._desk.begin_anew(known, stream, {}, decision)
                 return None
 
     async def _repeat(
