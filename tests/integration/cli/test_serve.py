@@ -41,6 +41,14 @@ def test_a_second_coordinator_on_the_same_port_says_so_and_fails() -> None:
     )
 
 
+def test_a_redis_that_is_not_there_is_said_at_once() -> None:
+    with serving("--store", "memory:", "--redis", "redis://127.0.0.1:1") as served:
+        assert served.process.stderr is not None
+        said = served.process.stderr.readline()
+
+    assert "WARNING Redis does not answer at redis://127.0.0.1:1: nothing can be created, granted or scaled" in said
+
+
 def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "meta.db"
     with serving("--store", f"sqlite:///{path}", "--redis", "memory:") as served:

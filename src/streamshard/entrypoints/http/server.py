@@ -19,6 +19,7 @@ from streamshard.entrypoints.http.browsers import refuse_other_names, refuse_oth
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings, without_password
 from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
+from streamshard.entrypoints.vitals import Vitals, watched
 from streamshard.entrypoints.wiring import service
 from streamshard.errors import ConfigurationError
 
@@ -53,8 +54,13 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
                 without_password(settings.store),
                 without_password(settings.redis),
             )
-            await server.serve(sockets=[listener])
+            async with watched(Vitals(built.coordinator, built.clock, _places(settings))):
+                await server.serve(sockets=[listener])
     logger.info("coordinator stopped")
+
+
+def _places(settings: ServeSettings) -> dict[str, str]:
+    return {"Redis": without_password(settings.redis), "the metadata store": without_password(settings.store)}
 
 
 def _own_callers(scope: Scope) -> None:

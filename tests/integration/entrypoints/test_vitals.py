@@ -1,0 +1,61 @@
+"""What a coordinator says of the servers it depends on: once when one is gone, once when it is back."""
+
+import asyncio
+import logging
+
+import pytest
+
+from streamshard.core.queries import Health
+from streamshard.entrypoints.vitals import PERIOD_MS, Vitals, watched
+from streamshard.testing.clock import ManualClock
+
+PLACES = {"Redis": "redis://127.0.0.1:6379", "the metadata store": "sqlite:///meta.db"}
+
+
+class Patient:
+    """Is as healthy as it is told to be."""
+
+    def __init__(self) -> None:
+        self.redis = "UP"
+        self.store = "UP"
+        self.looks = 0
+
+    async def health(self) -> Health:
+        self.looks += 1
+        return Health(coordinator_id="c", store=self.store, redis=self.redis, loop="UP")
+
+
+def test_each_change_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    patient = Patient()
+    vitals = Vitals(patient, ManualClock(), PLACES)
+
+    async def scenario() -> None:
+        for redis, store in [("UP", "UP"), ("DOWN", "UP"), ("DOWN", "DOWN"), ("DOWN", "DOWN"), ("UP", "DOWN")]:
+            patient.redis, patient.store = redis, store
+            await vitals.look()
+
+    with caplog.at_level(logging.INFO, logger="streamshard.entrypoints.vitals"):
+        asyncio.run(scenario())
+
+    consequence = "nothing can be created, granted or scaled until it does"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"Redis does not answer at redis://127.0.0.1:6379: {consequence}"),
+        ("WARNING", f"the metadata store does not answer at sqlite:///meta.db: {consequence}"),
+        ("INFO", "Redis answers again at redis://127.0.0.1:6379"),
+    ]
+
+
+def test_it_looks_at_once_and_then_every_period_until_the_body_ends() -> None:
+    patient, clock = Patient(), ManualClock()
+
+    async def scenario() -> int:
+        async with watched(Vitals(patient, clock, PLACES)):
+            async with asyncio.timeout(5):
+                while clock.next_wakeup() is None:
+                    await asyncio.sleep(0)
+                clock.advance(PERIOD_MS)
+                while patient.looks == 1:
+                    await asyncio.sleep(0)
+        return patient.looks
+
+    assert asyncio.run(scenario()) == 2
