@@ -13,6 +13,7 @@ from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.coordinator import Coordinator
+from streamshard.core.ports import MetadataStore
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.entrypoints.http.app import create_app
 from streamshard.entrypoints.http.traffic import Traffic
@@ -29,7 +30,7 @@ class Running:
 
     http: httpx.AsyncClient
     coordinator: Coordinator
-    store: MemoryStore
+    store: MetadataStore
     clock: ManualClock
     traffic: Traffic
     app: ASGIApp
@@ -47,12 +48,12 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(store: MemoryStore | None = None) -> AsyncIterator[Running]:
-    """Everything in memory; time stands still unless a test moves it."""
+async def running(store: MetadataStore | None = None, **chosen: Any) -> AsyncIterator[Running]:
+    """Everything in memory; time stands still unless a test moves it. ``chosen`` are settings of the coordinator."""
     store, clock, traffic = store or MemoryStore(), ManualClock(), Traffic()
     world = MemoryStreams(clock.wall)
     streams = MemoryStreamBackend(world)
-    settings = CoordinatorSettings("coordinator-1")
+    settings = CoordinatorSettings("coordinator-1", **chosen)
     coordinator = Coordinator(store, streams, clock, SeededEntropy(), settings)
     app = create_app(coordinator, traffic=traffic, inspector=MemoryStreamInspector(world, clock.wall))
     transport = httpx.ASGITransport(app=app)

@@ -35,12 +35,12 @@ _TAGS = (
     ("Process", "Probes and this document.", OUTSIDE),
 )
 _NAME = {"type": "string", "minLength": 1, "maxLength": MAX_BYTES}
-_PATH: Mapping[str, tuple[str, Json]] = {
-    "prefix": ("The stream's prefix.", {**_NAME, "pattern": r"^[^/{}\u0000-\u001f\u007f-\u009f]+$"}),
-    "group": ("The consumer group.", {**_NAME, "pattern": r"^[^/\u0000-\u001f\u007f-\u009f]+$"}),
-    "member": ("The member's id.", {**_NAME, "pattern": r"^[^/\u0000-\u001f\u007f-\u009f]+$"}),
-    "resharding": ("The resharding's id.", {"type": "string", "minLength": 1}),
-    "shard": ("The shard's index.", {"type": "integer", "minimum": 0, "maximum": MAX_SHARDS - 1}),
+_PATH: Mapping[str, tuple[str, Json, Any]] = {
+    "prefix": ("The stream's prefix.", {**_NAME, "pattern": r"^[^/{}\u0000-\u001f\u007f-\u009f]+$"}, "orders"),
+    "group": ("The consumer group.", {**_NAME, "pattern": r"^[^/\u0000-\u001f\u007f-\u009f]+$"}, "billing"),
+    "member": ("The member's id.", {**_NAME, "pattern": r"^[^/\u0000-\u001f\u007f-\u009f]+$"}, "web-m0"),
+    "resharding": ("The resharding's id.", {"type": "string", "minLength": 1}, "reshard-0b7c"),
+    "shard": ("The shard's index.", {"type": "integer", "minimum": 0, "maximum": MAX_SHARDS - 1}, 0),
 }
 _WHY: Mapping[int, str] = {
     NOT_MODIFIED: "The caller has this layout already.",
@@ -121,10 +121,7 @@ def _operation(operation: Operation, schemas: Mapping[str, Json]) -> Json:
 
 def _parameters(operation: Operation) -> list[Json]:
     named = re.findall(r"\{(\w+)\}", operation.path)
-    found = [
-        {"name": name, "in": "path", "required": True, "description": _PATH[name][0], "schema": _PATH[name][1]}
-        for name in named
-    ]
+    found = [_in_path(name) for name in named]
     found += [_query(parameter) for parameter in operation.query]
     found.append(_REQUEST_ID)
     if operation.body is not None and operation.id not in {"heartbeat", "heartbeats"}:
@@ -132,6 +129,11 @@ def _parameters(operation: Operation) -> list[Json]:
     if NOT_MODIFIED in operation.errors:
         found.append(_IF_NONE_MATCH)
     return found
+
+
+def _in_path(name: str) -> Json:
+    text, schema, example = _PATH[name]
+    return {"name": name, "in": "path", "required": True, "description": text, "schema": schema, "example": example}
 
 
 def _query(parameter: Parameter) -> Json:
