@@ -1,0 +1,15 @@
+"""Clusters that anything may befall: after every step the invariants are judged, at the end all must be well."""
+
+from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss, hunting
+
+TestNothingMovesWhileMembersStay = Calm.TestCase
+TestNothingMovesWhileMembersStay.settings = hunting(40)
+
+TestMembersComeAndGo = Churn.TestCase
+TestMembersComeAndGo.settings = hunting(40)
+
+TestShardsComeAndGo = Resharding.TestCase
+TestShardsComeAndGo.settings = hunting(40)
+
+TestTheStoreForgets = StoreLoss.TestCase
+TestTheStoreForgets.settings = hunting(40)
