@@ -279,8 +279,7 @@ class Desk:
         """
         before = known.record
         key = before.key
-        if known.broken:
-            raise MetadataCorrupt(f"group {key} is frozen: {'; '.join(known.broken)}")
+        _check_sound(known)
         transaction = Transaction(
             prefix=key.prefix,
             source=known.sight.source,
@@ -289,12 +288,23 @@ class Desk:
             same_rows={(key.group, i): mark for i, mark in change.same_rows.items()},
             drop_rows=tuple((key.group, i) for i in change.drop_rows),
         )
+        await self._apply(transaction, key, change.nonce)
+        self.note(chronicle.group_events(before, change.record))
+        self._committed(known, change.record, change.row)
+
+    async def renew(self, known: KnownGroup, row: RowWrite) -> None:
+        """Commit a row alone, beside the record as it is known; otherwise as `commit_group`."""
+        record, key = known.record, known.record.key
+        _check_sound(known)
+        same = GroupChange(key, record.version)
+        await self._apply(Transaction(key.prefix, known.sight.source, groups=(same,), row=row), key, row.row.mark)
+        self._renewed(known, row.row)
+
+    async def _apply(self, transaction: Transaction, key: GroupKey, nonce: Nonce) -> None:
         try:
             await self.store.commit(transaction)
         except CommitUncertain:
-            await self._look_up(key, change.nonce, change.row)
-        self.note(chronicle.group_events(before, change.record))
-        self._committed(known, change.record, change.row)
+            await self._look_up(key, nonce, transaction.row)
 
     async def _look_up(self, key: GroupKey, nonce: Nonce, row: RowWrite | None) -> None:
         found = await self.load_group(key)
@@ -303,16 +313,17 @@ class Desk:
             raise RevisionConflict(f"the commit to {key} did not arrive")
 
     def _committed(self, known: KnownGroup, record: GroupRecord, row: RowWrite | None) -> None:
-        now = self.clock.boot()
         newer = record.version != known.record.version and not correction.regressed(record, known.record.version)
         if row is not None:
-            known.rows[row.row.instance] = row.row
+            self._renewed(known, row.row)
         if newer:
             known.record = record
-            known.sight.follow(record, known.rows, now)
+            known.sight.follow(record, known.rows, self.clock.boot())
             self.notices.tell(record.key)
-        if row is not None:
-            known.sight.renewed(row.row.instance, row.row.mark, now)
+
+    def _renewed(self, known: KnownGroup, row: Row) -> None:
+        known.rows[row.instance] = row
+        known.sight.renewed(row.instance, row.mark, self.clock.boot())
 
     def lease_of(self, known: KnownGroup, instance: InstanceId) -> Millis:
         """The lease length of the instance's row: what a repeated answer must carry."""
@@ -320,6 +331,11 @@ class Desk:
         if row is not None:
             return row.lease_ms
         return known.record.longest_leases.get(instance, self.settings.timing.lease_ms)  # the row was lost just now
+
+
+def _check_sound(known: KnownGroup) -> None:
+    if known.broken:
+        raise MetadataCorrupt(f"group {known.record.key} is frozen: {'; '.join(known.broken)}")
 
 
 def _gone_back(record: GroupRecord, seen: Version | None) -> LostWrites | None:

@@ -103,9 +103,10 @@ class Heartbeats:
     ) -> HeartbeatReply:
         """Renew a member that says what it said before: one commit, and nothing to decide."""
         assert beat.instance is not None, "only identified heartbeats are remembered"
-        record, nonce = known.record, self._desk.entropy.nonce()
-        row = Row(beat.instance, beat.seq, nonce, self._desk.settings.timing.lease_ms, beat.available, beat.progress)
-        await self._desk.commit_group(known, GroupCommit(record, nonce, RowWrite(record.key.group, row)))
+        record, desk = known.record, self._desk
+        lease = desk.settings.timing.lease_ms
+        row = Row(beat.instance, beat.seq, desk.entropy.nonce(), lease, beat.available, beat.progress)
+        await desk.renew(known, RowWrite(record.key.group, row))
         if known.record is record:
             return said.answer(beat)
         known = await self._raise_fences(known, stream, beat)  # another commit was taken in meanwhile

@@ -40,7 +40,7 @@ WallMillis = NewType("WallMillis", int)
 """Unix time in milliseconds: for display and for tokens, never for leases."""
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class GroupKey:
     """A consumer group of a stream."""
 

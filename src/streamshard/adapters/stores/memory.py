@@ -60,13 +60,16 @@ class MemoryStore:
     def __init__(self, identity: str = "memory:1") -> None:
         self._shelf = _Shelf(identity)
         self._connection = 1
+        self._source = StoreSource(identity, self._connection)
         self._faults: deque[Fault] = deque()
         self._closed = False
 
     @property
     def source(self) -> StoreSource:
         """What every answer names as its source."""
-        return StoreSource(self._shelf.identity, self._connection)
+        if self._source.identity != self._shelf.identity or self._source.connection != self._connection:
+            self._source = StoreSource(self._shelf.identity, self._connection)
+        return self._source
 
     def connect(self) -> "MemoryStore":
         """Another connection to the same records, with its own faults and connection number."""
@@ -175,12 +178,9 @@ class MemoryStore:
             self._shelf.rows.pop(change.key, None)
 
     def _compare(self, transaction: Transaction) -> None:
-        if transaction.source != self.source:
+        if transaction.source is not self.source and transaction.source != self.source:
             raise SourceChanged(f"the metadata store is {self.source}, not {transaction.source}")
-        if (change := transaction.stream) is not None:
-            _same(f"stream {transaction.prefix!r}", self._shelf.streams.get(transaction.prefix), change.expected)
-        for group in transaction.groups:
-            _same(f"group {str(group.key)!r}", self._shelf.groups.get(group.key), group.expected)
+        self._compare_records(transaction)
         for (name, instance), mark in transaction.same_rows.items():
             row = self._row(GroupKey(transaction.prefix, name), instance)
             if (row.mark if row is not None else None) != mark:
@@ -188,10 +188,18 @@ class MemoryStore:
         if transaction.row is not None:
             self._check_row(transaction, transaction.row)
 
+    def _compare_records(self, transaction: Transaction) -> None:
+        if (change := transaction.stream) is not None:
+            if not _is(self._shelf.streams.get(transaction.prefix), change.expected):
+                raise RevisionConflict(f"stream {transaction.prefix!r} has moved on")
+        for group in transaction.groups:
+            if not _is(self._shelf.groups.get(group.key), group.expected):
+                raise RevisionConflict(f"group {str(group.key)!r} has moved on")
+
     def _check_row(self, transaction: Transaction, write: RowWrite) -> None:
         key = GroupKey(transaction.prefix, write.group)
-        written = {change.key: change.value for change in transaction.groups if change.value is not None}
-        if not (isinstance(written[key], GroupRecord) if key in written else self._live(key)):
+        written = [change.value for change in transaction.groups if change.value is not None and change.key == key]
+        if not isinstance(written[-1] if written else self._shelf.groups.get(key), GroupRecord):
             raise RevisionConflict(f"group {str(key)!r} has no record that a row could stand beside")
         stored = self._row(key, write.row.instance)
         if stored is not None and not write.force and write.row.seq <= stored.seq:
@@ -204,9 +212,9 @@ class MemoryStore:
         return isinstance(self._shelf.groups.get(key), GroupRecord)
 
 
-def _same(name: str, stored: AnyStream | AnyGroup | None, expected: Version | None) -> None:
-    if (stored.version if stored is not None else None) != expected:
-        raise RevisionConflict(f"{name} has moved on")
+def _is(stored: AnyStream | AnyGroup | None, expected: Version | None) -> bool:
+    version = stored.version if stored is not None else None
+    return version is expected or version == expected
 
 
 def _put(table: dict[K, V], key: K, value: V, undo: list[Callable[[], object]]) -> None:
