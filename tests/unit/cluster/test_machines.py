@@ -1,6 +1,7 @@
 """Clusters that anything may befall: after every step the invariants are judged, at the end all must be well."""
 
-from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss, hunting
+from tests.unit.cluster.hazards import hunting
+from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss
 
 TestNothingMovesWhileMembersStay = Calm.TestCase
 TestNothingMovesWhileMembersStay.settings = hunting(40)

@@ -7,7 +7,8 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.unit.cluster import mutants, test_schedules
-from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss, hunting
+from tests.unit.cluster.hazards import hunting
+from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss
 
 BY_MACHINE: list[tuple[mutants.Mutation, type[RuleBasedStateMachine]]] = [
     (mutants.grants_are_told_before_they_are_committed, Churn),
