@@ -188,7 +188,7 @@ def _names_redis(text: str, schemes: Set[str]) -> bool:
 def without_password(url: str) -> str:
     """``url`` as it may be logged."""
     parts = urlsplit(url)
-    if parts.password is None and "?" not in url:
+    if url.startswith(SQLITE) or (parts.password is None and "?" not in url):
         return url
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"***@{host}" if "@" in parts.netloc else host, query="").geturl()

@@ -129,6 +129,7 @@ def test_every_default_is_what_the_settings_say() -> None:
         ("redis://:s%40cret@host", "redis://***@host"),
         ("redis+cluster://user:secret@one:1,two:2", "redis+cluster://***@one:1,two:2"),
         ("memory:", "memory:"),
+        ("sqlite:////data/odd?name#1.db", "sqlite:////data/odd?name#1.db"),
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:

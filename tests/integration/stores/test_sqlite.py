@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -234,13 +235,14 @@ def test_a_database_of_a_newer_schema_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_damaged_file_is_refused_at_opening(path: Path) -> None:
-    async def many(store: SqliteStore) -> None:
-        for number in range(200):
-            prefix = StreamPrefix(f"stream-{number}")
-            await put(store, StreamChange(None, a_stream(prefix=prefix)), prefix=prefix)
+async def _many(store: SqliteStore, count: int) -> None:
+    for number in range(count):
+        prefix = StreamPrefix(f"stream-{number}")
+        await put(store, StreamChange(None, a_stream(prefix=prefix)), prefix=prefix)
 
-    _play(path, many)
+
+def test_a_damaged_file_is_refused_at_opening(path: Path) -> None:
+    _play(path, partial(_many, count=200))
     whole = bytearray(path.read_bytes())
     for page in range(4096, len(whole), 4096):
         whole[page : page + 64] = b"\xa5" * 64
@@ -248,6 +250,22 @@ def test_a_damaged_file_is_refused_at_opening(path: Path) -> None:
 
     with pytest.raises(MetadataCorrupt, match="damaged, restore it from a backup"):
         asyncio.run(SqliteStore.open(path))
+
+
+def test_what_a_check_finds_is_said_in_one_line(path: Path) -> None:
+    _play(path, partial(_many, count=200))
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("DELETE FROM stream_records")
+        database.commit()
+    whole = bytearray(path.read_bytes())
+    whole[32:36] = (3).to_bytes(4, "big")  # the first free page is said to be one that is in use
+    path.write_bytes(whole)
+
+    with pytest.raises(MetadataCorrupt) as caught:
+        asyncio.run(SqliteStore.open(path))
+
+    assert caught.value.message.startswith(f"the metadata database {path} is damaged, restore it from a backup: ***")
+    assert "\n" not in caught.value.message
 
 
 @pytest.mark.parametrize(

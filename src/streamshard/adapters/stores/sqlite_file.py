@@ -283,4 +283,5 @@ def unavailable(error: sqlite3.Error, path: Path) -> StreamshardError:
 
 
 def _damaged(path: Path, finding: str) -> MetadataCorrupt:
-    return MetadataCorrupt(f"the metadata database {path} is damaged, restore it from a backup: {finding}")
+    one_line = " ".join(finding.split())
+    return MetadataCorrupt(f"the metadata database {path} is damaged, restore it from a backup: {one_line}")
