@@ -1,0 +1,1 @@
+"""Clients of the older contract, played with raw HTTP."""
