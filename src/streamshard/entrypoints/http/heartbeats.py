@@ -1,16 +1,21 @@
 """The heartbeat on the wire: the one body that members send, and its answer."""
 
+import functools
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Literal
 
+import attrs
 import msgspec
 from msgspec import Meta
 
 from streamshard.core.commands import PROTOCOL_VERSION, Heartbeat, Hold, Intent
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import Epoch, InstanceId, MemberId, RecordId, Seq, ShardIndex, Token, View
-from streamshard.core.replies import HeartbeatReply, Status
+from streamshard.core.replies import Extension, Grant, HeartbeatReply, Status
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
+from streamshard.entrypoints.http import answers
 from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
 from streamshard.entrypoints.http.wire import PLAIN, PLAIN_NOT_BLANK
 from streamshard.errors import InvalidRequest
@@ -94,14 +99,15 @@ class ProgressPart(_Part, frozen=True, gc=False):
     read_state: Literal["READING", "IDLE", "DRAINING", "MISSING"] | None = None
 
 
-Shards = Annotated[list[ShardPart], Meta(max_length=MAX_SHARDS, description="a list of {shardIndex}")]
-Revoking = Annotated[list[RevokingPart], Meta(max_length=MAX_SHARDS, description="a list of {shard, state}")]
+Shards = Annotated[tuple[ShardPart, ...], Meta(max_length=MAX_SHARDS, description="a list of {shardIndex}")]
+Revoking = Annotated[tuple[RevokingPart, ...], Meta(max_length=MAX_SHARDS, description="a list of {shard, state}")]
 Holds = Annotated[
-    Annotated[list[HoldPart], Meta(max_length=MAX_SHARDS)] | None,
+    Annotated[tuple[HoldPart, ...], Meta(max_length=MAX_SHARDS)] | None,
     Meta(description="a list of {shardIndex, token, draining}"),
 ]
 Progress = Annotated[
-    list[ProgressPart], Meta(max_length=MAX_SHARDS, description="a list of {shard, lastDeliveredId, lastAckedId, …}")
+    tuple[ProgressPart, ...],
+    Meta(max_length=MAX_SHARDS, description="a list of {shard, lastDeliveredId, lastAckedId, …}"),
 ]
 Capacity = Annotated[
     CapacityPart, Meta(description="{runtimeMaxConcurrency (at least 1), availableConcurrency (at least 0)}")
@@ -120,7 +126,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     runtime_consumer_capacity: Capacity
     owned_shards: Shards
     revoking_shards: Revoking
-    shard_progress: Progress = []
+    shard_progress: Progress = ()
     instance_id: Instance = None
     seq: OptionalNatural = None
     holds: Holds = None
@@ -139,13 +145,14 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def heartbeat(self, member: MemberId) -> Heartbeat:
         """The command; ask `refusal` first."""
         legacy = self.instance_id is None
+        named = self._named
         return Heartbeat(
             member=member,
             intent=_INTENTS.get(self.member_epoch, Intent.STAY),
             epoch=Epoch(self.member_epoch),
             instance=None if self.instance_id is None else InstanceId(self.instance_id.lower()),
             seq=Seq(self.metadata_version if legacy else self.seq or 0),
-            holds=tuple(Hold(ShardIndex(h.shard_index), Token(h.token), h.draining) for h in self.holds or ()),
+            holds=named.holds,
             view=None if self.view is None else View(self.view),
             metadata_version=self.metadata_version,
             member_name=self.member_name,
@@ -153,9 +160,9 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             protocol_version=self.protocol_version,
             max_concurrency=self.runtime_consumer_capacity.runtime_max_concurrency,
             available=self.runtime_consumer_capacity.available_concurrency,
-            owned=_sorted_shards(self.owned_shards),
-            revoking=_sorted_shards([part.shard for part in self.revoking_shards]),
-            revoked=_sorted_shards([part.shard for part in self.revoking_shards if part.finished]),
+            owned=named.owned,
+            revoking=named.revoking,
+            revoked=named.revoked,
             progress=tuple(map(_progress, self.shard_progress)),
             advertised_url=self.advertised_url,
             client_version=self.client_version,
@@ -183,17 +190,59 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return None
 
     def _shard_problem(self) -> str | None:
-        held = [part.shard_index for part in self.holds or ()]
-        named = {
-            "ownedShards": [part.shard_index for part in self.owned_shards],
-            "revokingShards": [part.shard.shard_index for part in self.revoking_shards],
-            "shardProgress": [part.shard.shard_index for part in self.shard_progress],
-            "holds": held,
-        }
-        for field, indexes in named.items():
-            if indexes and not (0 <= min(indexes) and max(indexes) < MAX_SHARDS):
-                return f"{field}: shardIndex must be from 0 to {MAX_SHARDS - 1}"
-        return "holds: names a shard twice: name each once" if len(set(held)) < len(held) else None
+        progress = [part.shard.shard_index for part in self.shard_progress]
+        return self._named.problem or _out_of_range("shardProgress", progress)
+
+    @property
+    def _named(self) -> "Named":
+        parts = (self.owned_shards, self.revoking_shards, self.holds or ())
+        return remembered_names(*parts) if sum(map(len, parts)) <= FEW else names(*parts)
+
+
+@attrs.frozen
+class Named:
+    """The shards that a body names, in the core's words, and what is wrong with them."""
+
+    problem: str | None
+    owned: tuple[ShardIndex, ...]
+    revoking: tuple[ShardIndex, ...]
+    revoked: tuple[ShardIndex, ...]
+    holds: tuple[Hold, ...]
+
+
+FEW = 32
+"""So many shards at most are remembered: what nobody has authorised must not fill the memory."""
+
+
+def names(owned: tuple[ShardPart, ...], revoking: tuple[RevokingPart, ...], holds: tuple[HoldPart, ...]) -> Named:
+    """What the parts say."""
+    held = [part.shard_index for part in holds]
+    given_up = [part.shard.shard_index for part in revoking]
+    owned_shards = [part.shard_index for part in owned]
+    return Named(
+        problem=_out_of_range("ownedShards", owned_shards)
+        or _out_of_range("revokingShards", given_up)
+        or _out_of_range("holds", held)
+        or ("holds: names a shard twice: name each once" if len(set(held)) < len(held) else None),
+        owned=_sorted_shards(owned_shards),
+        revoking=_sorted_shards(given_up),
+        revoked=_sorted_shards([part.shard.shard_index for part in revoking if part.finished]),
+        holds=tuple(Hold(ShardIndex(part.shard_index), Token(part.token), part.draining) for part in holds),
+    )
+
+
+# A member names the same shards again and again.
+remembered_names = functools.lru_cache(maxsize=8192)(names)
+
+
+def _out_of_range(field: str, indexes: list[int]) -> str | None:
+    if not indexes or (min(indexes) >= 0 and max(indexes) < MAX_SHARDS):
+        return None
+    return f"{field}: shardIndex must be from 0 to {MAX_SHARDS - 1}"
+
+
+def _sorted_shards(indexes: list[int]) -> tuple[ShardIndex, ...]:
+    return tuple(map(ShardIndex, sorted(set(indexes))))
 
 
 _INTENTS = {JOIN: Intent.JOIN, LEAVE: Intent.LEAVE}
@@ -203,10 +252,6 @@ _decode = Decoder(HeartbeatBody)
 def decode_heartbeat(body: bytes) -> HeartbeatBody:
     """Raise `InvalidRequest` if it can't be decoded or lacks a field."""
     return _decode(body).complete()
-
-
-def _sorted_shards(parts: list[ShardPart]) -> tuple[ShardIndex, ...]:
-    return tuple(ShardIndex(index) for index in sorted({part.shard_index for part in parts}))
 
 
 def _progress(part: ProgressPart) -> ShardProgress:
@@ -240,40 +285,45 @@ def rejected(body: HeartbeatBody, member: MemberId, status: Status, why: str, ti
     )
 
 
+_SHARD: Callable[[Grant | Extension], ShardIndex] = attrgetter("shard")
 _encode = msgspec.json.Encoder().encode
 
 
 def encode_reply(reply: HeartbeatReply) -> bytes:
     """The answer's JSON; shards sorted by index."""
     return _encode(
-        {
-            "responseTo": reply.response_to,
-            "status": reply.status.value,
-            "memberId": reply.member,
-            "memberEpoch": reply.epoch,
-            "heartbeatIntervalMs": reply.heartbeat_ms,
-            "rebalanceTimeoutMs": reply.rebalance_timeout_ms,
-            "groupEpoch": reply.group_epoch,
-            "assignmentEpoch": reply.assignment_epoch,
-            "metadataVersion": reply.metadata_version,
-            "assignment": {
-                "assignedShards": [{"shardIndex": shard} for shard in sorted(reply.assigned)],
-                "pendingShards": [{"shardIndex": shard} for shard in sorted(reply.pending)],
-                "metadataVersion": reply.metadata_version,
-            },
-            "leaseMs": reply.lease_ms,
-            "seq": reply.seq,
-            "view": reply.view,
-            "grants": [
-                {"shardIndex": grant.shard, "token": grant.token, "generation": grant.generation}
-                for grant in sorted(reply.grants, key=lambda grant: grant.shard)
+        answers.HeartbeatAnswer(
+            response_to=reply.response_to,
+            status=reply.status,
+            member_id=reply.member,
+            member_epoch=reply.epoch,
+            heartbeat_interval_ms=reply.heartbeat_ms,
+            rebalance_timeout_ms=reply.rebalance_timeout_ms,
+            group_epoch=reply.group_epoch,
+            assignment_epoch=reply.assignment_epoch,
+            metadata_version=reply.metadata_version,
+            assignment=answers.Assignment(
+                assigned_shards=_shard_refs(reply.assigned),
+                pending_shards=_shard_refs(reply.pending),
+                metadata_version=reply.metadata_version,
+            ),
+            lease_ms=reply.lease_ms,
+            seq=reply.seq,
+            view=reply.view,
+            grants=[
+                answers.Grant(shard_index=grant.shard, token=grant.token, generation=grant.generation)
+                for grant in sorted(reply.grants, key=_SHARD)
             ],
-            "extended": [
-                {"shardIndex": hold.shard, "token": hold.token}
-                for hold in sorted(reply.extended, key=lambda hold: hold.shard)
+            extended=[
+                answers.Extension(shard_index=hold.shard, token=hold.token)
+                for hold in sorted(reply.extended, key=_SHARD)
             ],
-            "retryAfterMs": reply.retry_after_ms,
-            "retryReason": None if reply.retry_reason is None else reply.retry_reason.value,
-            "message": reply.message,
-        }
+            retry_after_ms=reply.retry_after_ms,
+            retry_reason=reply.retry_reason,
+            message=reply.message,
+        )
     )
+
+
+def _shard_refs(shards: tuple[ShardIndex, ...]) -> list[answers.ShardRef]:
+    return [answers.ShardRef(shard_index=shard) for shard in sorted(shards)]
