@@ -1,6 +1,7 @@
 """Whole apps over a scripted coordinator and shards in memory: what is handed over, and in which order."""
 
 import asyncio
+from itertools import pairwise
 
 from streamshard import Batch, Message, StreamApp
 from streamshard.adapters.client.scripted import ScriptedCoordinator
@@ -192,31 +193,55 @@ def test_a_plain_function_handles_in_a_thread_of_its_own() -> None:
 
 
 def test_shards_take_turns_when_workers_are_few() -> None:
-    world = memory_streams(3)
+    world, page = memory_streams(3), 5
     seen: list[int] = []
 
     async def scenario() -> None:
         for shard in range(3):
             await fill(MemoryShardLog(world), shard, 30)
         app, _ = app_over(world, 0, 1, 2)
-        started: set[int] = set()
 
-        @app.listener(
-            "orders",
-            group="billing",
-            max_workers=1,
-            page=5,
-            ack="on_success",
-            on_assigned=lambda member, shard, token: started.add(shard),
-        )
+        @app.listener("orders", group="billing", max_workers=1, page=page, ack="on_success")
         async def handle(message: Message) -> None:
-            await until(lambda: len(started) == 3)
+            # A shard that was not read yet does not stand in line for the worker.
+            await until(lambda: all(stream.groups[ORDERS.group].consumers for stream in world.streams.values()))
+            seen.append(message.shard)
+            await asyncio.sleep(0.001)
+
+        async with app:
+            await until(lambda: len(seen) == 90)
+        # Two turns of each other shard: one under way, and one that was in line already.
+        assert max(gap for shard in range(3) for gap in gaps(seen, shard)) <= 2 * 2 * page + 1
+
+    asyncio.run(scenario())
+
+
+def gaps(seen: list[int], shard: int) -> list[int]:
+    """How far apart the records of a shard were handled."""
+    at = [-1, *(position for position, one in enumerate(seen) if one == shard)]
+    return [later - earlier for earlier, later in pairwise(at)]
+
+
+def test_one_shard_s_backlog_keeps_none_of_many_others_waiting() -> None:
+    world, shards = memory_streams(64), range(64)
+    seen: list[int] = []
+
+    async def scenario() -> None:
+        log = MemoryShardLog(world)
+        await fill(log, 0, 5_000)
+        app, _ = app_over(world, *shards)
+
+        @app.listener("orders", group="billing", max_workers=2, ack="on_success")
+        async def handle(message: Message) -> None:
             seen.append(message.shard)
             await asyncio.sleep(0)
 
         async with app:
-            await until(lambda: len(seen) == 90)
-        assert {frozenset(seen[start : start + 15]) for start in range(0, 90, 15)} == {frozenset({0, 1, 2})}
+            await until(lambda: len(seen) > 100)
+            for shard in shards[1:]:
+                await fill(log, shard, 1)
+            await until(lambda: set(seen) == set(shards))
+        assert seen.count(0) < 5_000
 
     asyncio.run(scenario())
 

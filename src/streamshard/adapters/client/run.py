@@ -20,7 +20,7 @@ from streamshard.errors import LeaseLost, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
 
-TURN_MS = 1_000
+TURN_MS = 100
 MISSING_PAUSE_MS = 1_000
 FIRST_BACKOFF_MS = 100
 LONGEST_BACKOFF_MS = 2_000
