@@ -45,13 +45,16 @@ class Run:
 
 
 def test_a_stream_is_created_listed_and_described(run: Run) -> None:
+    run("streams", "create", "alone", "--shards", "1")
     made = run("streams", "create", "shop", "--shards", "2", "--group", "billing", "--group", "audit")
     listed = run("streams", "list").stdout.splitlines()
     shown = run("streams", "describe", "shop").stdout.splitlines()
 
     assert (made.stdout, made.exit_code) == ("created shop with 2 shards for audit, billing\n", 0)
     assert listed[0].split() == ["STREAM", "SHARDS", "GROUPS", "RESHARDING"]
-    assert ["shop", "2", "2", "-"] in [line.split() for line in listed]
+    assert [["alone", "1", "0", "-"], ["shop", "2", "2", "-"]] == [
+        row for line in listed if (row := line.split())[0] in {"alone", "shop"}
+    ]
     assert [line.split() for line in shown[-3:]] == [
         ["SHARD", "KEY", "PHASE", "GENERATION", "SLOT"],
         ["0", "shop:0", "OPEN", "1", str(hash_slot("shop:0"))],
@@ -74,9 +77,11 @@ def test_a_group_is_described_with_owner_state_and_token(run: Run) -> None:
 
     assert ["GROUP", "owned/billing"] in rows
     assert ["STATE", "STABLE"] in rows
-    assert ["SHARD", "KEY", "OWNER", "STATE", "TOKEN", "PENDING", "NEXT-OWNER", "PHASE"] in rows
-    assert ["0", "owned:0", "web-m0", "OWNED", str(grant["token"]), "?", "-", "OPEN"] in rows
+    assert ["LAG", "0"] in rows
+    assert ["SHARD", "KEY", "OWNER", "STATE", "TOKEN", "LAG", "PENDING", "AGE", "NEXT-OWNER", "PHASE"] in rows
+    assert ["0", "owned:0", "web-m0", "OWNED", str(grant["token"]), "0", "0", "0s", "-", "OPEN"] in rows
     assert ["web-m0", "ACTIVE", str(first["memberEpoch"]), "0", "-", "1", "0" * 31 + "1"] in rows
+    assert [row[1:] for row in rows if row[1:2] == ["granted"]] == [["granted", "web-m0", "shard", "0:", "its", "turn"]]
     assert "\x1b[" not in told
 
 
@@ -88,6 +93,15 @@ def test_json_is_the_apis_own(run: Run) -> None:
         == httpx.get(f"{run.url}/coord/v1/streams/plain", trust_env=False).json()
     )
     assert {"streamPrefix", "shards", "members"} <= set(run.json("groups", "describe", "plain/billing"))
+
+
+def test_a_stream_is_deleted_with_its_data(run: Run) -> None:
+    run("streams", "create", "heavy", "--shards", "1", "--group", "billing")
+
+    gone = run("streams", "delete", "heavy", "--drop-data", "--reason", "done", "--yes")
+    again = run("streams", "create", "heavy", "--shards", "1")
+
+    assert (gone.exit_code, gone.stdout, again.exit_code) == (0, "deleted heavy\n", 0)
 
 
 def test_a_scale_is_waited_for_and_remembered(run: Run) -> None:

@@ -14,11 +14,18 @@ from streamshard.entrypoints.cli.asking import (
     start_from_option,
     yes_option,
 )
-from streamshard.entrypoints.cli.client import Json
+from streamshard.entrypoints.cli.client import Api, Json
 from streamshard.entrypoints.cli.output import coordinator, emit, facts, output_option, table, url_option
 from streamshard.entrypoints.cli.reshard import reshard_text
+from streamshard.errors import Unavailable
 
 LIVE = ("STARTING", "ACTIVE")
+EVENTS = 5
+"""How many of the last changes are shown."""
+
+MINUTE = 60
+UNKNOWN: Json = {"lag": None, "pendingCount": None, "oldestUnackedAgeSeconds": None, "lastGeneratedId": None}
+"""What is said of a shard that Redis can't be asked about."""
 COOPERATIVE = "cooperative"
 
 
@@ -53,27 +60,44 @@ def list_() -> None:
 @url_option
 @output_option
 def describe(group: GroupKey) -> None:
-    """Show who owns which shard of STREAM/GROUP, under which token, and what is moving."""
+    """Show who owns which shard of STREAM/GROUP, how far behind it is, what is moving, and what happened last."""
     with coordinator() as api:
         watched = ("monitoring", "streams", group.prefix, "groups", group.group)
         found = api.get(*watched)
         assignments = api.get(*watched, "assignments")
         members = api.get(*watched, "members")["members"]
-    value = {**found, "shards": assignments["shards"], "members": members}
-    parts = [_summary(found, members), _shards(assignments["shards"])]
+        events = api.get(*watched, "events", params={"limit": str(EVENTS)})["events"]
+        behind = _behind(api, watched)
+    shards = [{**shard, **behind.get(shard["shardIndex"], UNKNOWN)} for shard in assignments["shards"]]
+    parts = [_summary(found, members, shards), _shards(shards)]
     if members:
         parts.append(_members(members))
-    emit(value, "\n\n".join(parts))
+    if events:
+        parts.append(table(("AT", "EVENT", "MEMBER", "WHAT"), [_event(event) for event in events]))
+    emit({**found, "shards": shards, "members": members, "events": events}, "\n\n".join(parts))
 
 
-def _summary(group: Json, members: list[Json]) -> str:
+def _behind(api: Api, watched: tuple[str, ...]) -> dict[int, Json]:
+    """What Redis shows, by shard; nothing while it does not answer."""
+    try:
+        offsets = api.get(*watched, "offsets")
+    except Unavailable:
+        return {}
+    return {row["shard"]["shardIndex"]: {name: row[name] for name in UNKNOWN} for row in offsets["shards"]}
+
+
+def _summary(group: Json, members: list[Json], shards: list[Json]) -> str:
     active = group["activeMigration"]
     live = sum(member["state"] in LIVE for member in members)
+    standby = sum(member["standby"] for member in members)
     pairs: list[tuple[str, object]] = [
         ("GROUP", f"{group['streamPrefix']}/{group['consumerGroup']}"),
         ("STATE", group["state"]),
         ("SHARDS", group["shardCount"]),
-        ("MEMBERS", f"{live} live"),
+        ("MEMBERS", f"{live} live" + (f", {standby} standby" if standby else "")),
+        ("LAG", total(shards, "lag")),
+        ("PENDING", total(shards, "pendingCount")),
+        ("OLDEST", age(oldest(shards))),
         ("EPOCHS", f"group {group['groupEpoch']}, assignment {group['assignmentEpoch']}"),
         ("METADATA", group["metadataVersion"]),
         ("RESHARDING", None if active is None else reshard_text(active)),
@@ -85,6 +109,31 @@ def _summary(group: Json, members: list[Json]) -> str:
     return facts(pairs)
 
 
+def total(shards: list[Json], what: str) -> str:
+    """A sum; where something is unknown it is a lower bound, and says so."""
+    known = [shard[what] for shard in shards if shard[what] is not None]
+    unknown = len(shards) - len(known)
+    if shards and not known:
+        return "?"
+    return f">= {sum(known)} ({unknown} unknown)" if unknown else str(sum(known))
+
+
+def oldest(shards: list[Json]) -> float | None:
+    """The greatest age in seconds; None if any is unknown."""
+    ages = [shard["oldestUnackedAgeSeconds"] for shard in shards]
+    return None if None in ages else max(ages, default=0)
+
+
+def age(seconds: float | None) -> str:
+    """In words as short as they are sure."""
+    if seconds is None:
+        return "?"
+    if seconds < MINUTE:
+        return f"{seconds:.1f}s" if seconds else "0s"
+    minutes, rest = divmod(int(seconds), MINUTE)
+    return f"{minutes}m{rest}s" if minutes < MINUTE else f"{minutes // MINUTE}h{minutes % MINUTE}m"
+
+
 def _shards(shards: list[Json]) -> str:
     rows = [
         (
@@ -93,13 +142,23 @@ def _shards(shards: list[Json]) -> str:
             shard["owner"],
             shard["state"],
             shard["token"],
-            "?" if shard["pendingCount"] is None else shard["pendingCount"],
+            _known(shard["lag"]),
+            _known(shard["pendingCount"]),
+            age(shard["oldestUnackedAgeSeconds"]),
             shard["target"] if shard["target"] != shard["owner"] else None,
             shard["phase"],
         )
         for shard in shards
     ]
-    return table(("SHARD", "KEY", "OWNER", "STATE", "TOKEN", "PENDING", "NEXT-OWNER", "PHASE"), rows)
+    return table(("SHARD", "KEY", "OWNER", "STATE", "TOKEN", "LAG", "PENDING", "AGE", "NEXT-OWNER", "PHASE"), rows)
+
+
+def _known(value: object) -> object:
+    return "?" if value is None else value
+
+
+def _event(event: Json) -> tuple[object, ...]:
+    return event["at"], event["kind"], event["memberId"], event["text"]
 
 
 def _members(members: list[Json]) -> str:

@@ -111,22 +111,14 @@ def _migration(stream: Json, resharding: str) -> Json:
 @url_option
 @output_option
 def list_() -> None:
-    """List the streams that have consumer groups."""
+    """List every stream."""
     with coordinator() as api:
-        groups = api.get("monitoring", "groups")["groups"]
-    found: dict[str, Json] = {}
-    for group in groups:
-        stream = found.setdefault(group["streamPrefix"], {**group, "consumerGroups": []})
-        stream["consumerGroups"].append(group["consumerGroup"])
-    listed = [
-        {name: stream[name] for name in ("streamPrefix", "shardCount", "consumerGroups", "activeMigration")}
-        for stream in found.values()
-    ]
+        found = api.get("streams")
     rows = [
         (s["streamPrefix"], s["shardCount"], len(s["consumerGroups"]), _migration_cell(s["activeMigration"]))
-        for s in listed
+        for s in found["streams"]
     ]
-    emit({"streams": listed}, table(("STREAM", "SHARDS", "GROUPS", "RESHARDING"), rows))
+    emit(found, table(("STREAM", "SHARDS", "GROUPS", "RESHARDING"), rows))
 
 
 def _migration_cell(migration: Json | None) -> str | None:
@@ -165,12 +157,13 @@ def _description(stream: Json) -> str:
 @stream_argument
 @reason_option
 @force_option
+@click.option("--drop-data", "dropData", is_flag=True, help="Delete its Redis keys too, with every record in them.")
 @yes_option
 @requested_by_option
 @url_option
 @output_option
 def delete(stream: StreamPrefix, **body: object) -> None:
-    """Delete STREAM and its groups; what is in its Redis keys stays. (Scale it to 0 first to retire those.)"""
+    """Delete STREAM and its groups; its Redis keys and what is in them stay, unless --drop-data."""
     confirm("delete", stream)
     with coordinator() as api:
         gone = api.delete("streams", stream, body=body)
