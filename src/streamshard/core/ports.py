@@ -38,10 +38,10 @@ from streamshard.core.ids import (
     WallMillis,
 )
 from streamshard.core.notices import GroupWatch, LayoutWatch
-from streamshard.core.records import AckMode, AckReply, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.records import AckMode, AckReply, Append, ClaimReply, ReadReply, ShardAccess
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.stream import FenceMark, StreamRecord, StreamTombstone
-from streamshard.errors import StreamshardError
+from streamshard.errors import MaybeWritten, NotWritten, StreamshardError
 
 
 @attrs.frozen
@@ -239,6 +239,18 @@ class ShardLog(Protocol):
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
+        ...
+
+
+@runtime_checkable
+class AppendingMany(Protocol):
+    """What a `ShardLog` may offer besides: to add many records in one round trip."""
+
+    async def append_many(self, records: Sequence[Append]) -> Sequence[RecordId | None | NotWritten | MaybeWritten]:
+        """Add each in turn; what `append` would have given or raised, for each in its place.
+
+        Records that may be in the server without an answer are the last of those that were sent.
+        """
         ...
 
 

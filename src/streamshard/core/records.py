@@ -57,6 +57,16 @@ class ClaimReply:
     last_delivered: RecordId | None = None
 
 
+@attrs.frozen
+class Append:
+    """A record to add to an existing key, encoded already; ``max_len`` trims the key, about or ``exact``-ly."""
+
+    key: str
+    fields: Mapping[bytes, bytes]
+    max_len: int | None = None
+    exact: bool = False
+
+
 class AckMode(enum.Enum):
     """``ACK_DEL`` deletes the record once every group has acknowledged it (where the server can)."""
 

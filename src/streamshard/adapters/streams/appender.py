@@ -2,22 +2,23 @@
 
 import asyncio
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
-from redis.exceptions import RedisError
 
-from streamshard.adapters.redis_link import describe
-from streamshard.adapters.streams.connections import AnswerLost, Command, Connections, NotSent
-from streamshard.errors import MaybeWritten, NotWritten
+from streamshard.adapters.streams.connections import AnswerLost, Command, Connections, NotSent, pack
 
-APPENDS_A_ROUND_TRIP = 256
+COMMANDS_A_ROUND_TRIP = 1_024
+BYTES_A_ROUND_TRIP = 1_000_000
 
 
 @attrs.frozen(eq=False)
-class _Waiting:
-    command: Command
-    written: "asyncio.Future[Any]"
+class _Order:
+    """Commands of one caller, which travel together."""
+
+    packed: bytes
+    count: int
+    answer: "asyncio.Future[list[object]]"
 
 
 class Appender:
@@ -25,19 +26,22 @@ class Appender:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Order] = deque()
         self._sender: asyncio.Task[None] | None = None
 
-    async def append(self, command: Command) -> Any:
-        """The server's reply; `NotWritten` if it can't have been carried out, else `MaybeWritten`."""
-        entry = _Waiting(command, asyncio.get_running_loop().create_future())
-        self._waiting.append(entry)
+    async def append(self, commands: Sequence[Command]) -> list[object]:
+        """For each command its reply, its `RedisError`, `NotSent`, or `AnswerLost`; raises none of them.
+
+        Those with `AnswerLost` are the last ones. A caller that is cancelled while in line sends nothing.
+        """
+        order = _Order(pack(commands), len(commands), asyncio.get_running_loop().create_future())
+        self._waiting.append(order)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send_all())
-        return await entry.written
+        return await order.answer
 
     async def close(self) -> None:
-        """Give up what is under way; its callers hear `MaybeWritten`, those still in line `NotWritten`."""
+        """Give up what is under way; its callers hear `AnswerLost`, those still in line `NotSent`."""
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.cancel()
@@ -48,38 +52,35 @@ class Appender:
             while batch := self._next_batch():
                 await self._send(batch)
         finally:
-            for entry in self._waiting:
-                _settle(entry, NotSent("The connections to Redis are closed"))
+            for order in self._waiting:
+                _settle(order, [NotSent("The connections to Redis are closed")] * order.count)
             self._waiting.clear()
 
-    def _next_batch(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
-        while self._waiting and len(batch) < APPENDS_A_ROUND_TRIP:
-            entry = self._waiting.popleft()
-            if not entry.written.done():
-                batch.append(entry)
+    def _next_batch(self) -> list[_Order]:
+        batch: list[_Order] = []
+        count = size = 0
+        while self._waiting and count < COMMANDS_A_ROUND_TRIP and size < BYTES_A_ROUND_TRIP:
+            order = self._waiting.popleft()
+            if not order.answer.done():
+                batch.append(order)
+                count += order.count
+                size += len(order.packed)
         return batch
 
-    async def _send(self, batch: list[_Waiting]) -> None:
-        outcomes: list[object] = [AnswerLost("The connections to Redis were closed")] * len(batch)
+    async def _send(self, batch: list[_Order]) -> None:
+        count = sum([order.count for order in batch])
+        outcomes: list[object] = [AnswerLost("The connections to Redis were closed")] * count
         try:
-            outcomes = await self._connections.exchange([entry.command for entry in batch])
+            outcomes = await self._connections.exchange_packed(b"".join([order.packed for order in batch]), count)
         except NotSent as error:
-            outcomes = [error] * len(batch)
+            outcomes = [error] * count
         finally:
-            for entry, outcome in zip(batch, outcomes, strict=True):
-                _settle(entry, outcome)
+            first = 0
+            for order in batch:
+                _settle(order, outcomes[first : first + order.count])
+                first += order.count
 
 
-def _settle(entry: _Waiting, outcome: object) -> None:
-    if entry.written.done():
-        return
-    match outcome:
-        case NotSent():
-            entry.written.set_exception(NotWritten(outcome.message))
-        case AnswerLost():
-            entry.written.set_exception(MaybeWritten(outcome.message))
-        case RedisError():
-            entry.written.set_exception(NotWritten(f"Redis refused the record: {describe(outcome)}"))
-        case _:
-            entry.written.set_result(outcome)
+def _settle(order: _Order, outcomes: list[object]) -> None:
+    if not order.answer.done():
+        order.answer.set_result(outcomes)

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from streamshard.adapters.streams.memory_world import Fence, MemoryStreams, Stream
 from streamshard.adapters.streams.record_ids import id_order, id_text
-from streamshard.adapters.streams.values import check_max_len, encode_fields
+from streamshard.adapters.streams.values import check_max_len
 from streamshard.core.ids import Millis, RecordId, Token, stream_key
-from streamshard.core.records import Access, AckMode, AckReply, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.records import Access, AckMode, AckReply, Append, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.values import encode_fields
 from streamshard.errors import InvalidRequest, NotWritten, StreamUnavailable
 
 FARTHEST_STEP = 10**13
@@ -75,12 +76,15 @@ class MemoryShardLog:
         self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
     ) -> RecordId | None:
         """Add a record to an existing key."""
-        record = encode_fields(fields)
         check_max_len(max_len)
-        try:
-            return self._world.add(key, record, max_len)
-        except StreamUnavailable as error:
-            raise NotWritten(error.message) from error
+        (written,) = await self.append_many([Append(key, encode_fields(fields), max_len)])
+        if isinstance(written, NotWritten):
+            raise written
+        return written
+
+    async def append_many(self, records: Sequence[Append]) -> list[RecordId | None | NotWritten]:
+        """Add each in turn."""
+        return [self._append(record) for record in records]
 
     async def drop_consumer(self, access: ShardAccess) -> bool:
         """Delete the consumer's name if nothing is pending under it."""
@@ -96,6 +100,12 @@ class MemoryShardLog:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+    def _append(self, record: Append) -> RecordId | None | NotWritten:
+        try:
+            return self._world.add(record.key, record.fields, record.max_len)
+        except StreamUnavailable as error:
+            return NotWritten(error.message)
 
     def _read(self, access: ShardAccess, count: int) -> ReadReply:
         stream = self._enter(access)

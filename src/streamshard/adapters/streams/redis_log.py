@@ -4,14 +4,25 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from redis.exceptions import RedisError
+
+from streamshard.adapters.redis_link import describe
 from streamshard.adapters.streams.appender import Appender
-from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, value
+from streamshard.adapters.streams.connections import (
+    DEFAULT_TIMEOUT,
+    AnswerLost,
+    Command,
+    Connections,
+    NotSent,
+    value,
+)
 from streamshard.adapters.streams.record_ids import id_order
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
-from streamshard.adapters.streams.values import check_max_len, encode_fields
+from streamshard.adapters.streams.values import check_max_len
 from streamshard.core.ids import Millis, RecordId
-from streamshard.core.records import Access, AckMode, AckReply, ClaimReply, ReadReply, Record, ShardAccess
-from streamshard.errors import InvalidRequest
+from streamshard.core.records import Access, AckMode, AckReply, Append, ClaimReply, ReadReply, Record, ShardAccess
+from streamshard.core.values import encode_fields
+from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten
 
 WAIT_GRACE_MS = 2_000
 """How much longer than the block itself an answer to a wait may take."""
@@ -77,12 +88,15 @@ class RedisShardLog:
         self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
     ) -> RecordId | None:
         """Add a record to an existing key; concurrent appends share a round trip."""
-        record = encode_fields(fields)
         check_max_len(max_len)
-        trim = () if max_len is None else ("MAXLEN", "~", max_len)
-        pairs = [text for pair in record.items() for text in pair]
-        written = await self._appender.append(("XADD", key, "NOMKSTREAM", *trim, "*", *pairs))
-        return None if written is None else RecordId(written.decode())
+        (written,) = await self.append_many([Append(key, encode_fields(fields), max_len)])
+        if isinstance(written, NotWritten | MaybeWritten):
+            raise written
+        return written
+
+    async def append_many(self, records: Sequence[Append]) -> list[RecordId | None | NotWritten | MaybeWritten]:
+        """Add each in turn, in one round trip, which is shared with whoever appends at the same time."""
+        return [_written(outcome) for outcome in await self._appender.append([_xadd(record) for record in records])]
 
     async def drop_consumer(self, access: ShardAccess) -> bool:
         """Delete the consumer's name if nothing is pending under it."""
@@ -101,6 +115,28 @@ def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
     script = load(name, "member")
     common = (access.generation, access.token, access.group)
     return shard_call(script, access.prefix, access.shard, *common, *arguments)
+
+
+def _xadd(record: Append) -> Command:
+    pairs = [word for pair in record.fields.items() for word in pair]
+    if record.max_len is None:
+        return ("XADD", record.key, "NOMKSTREAM", "*", *pairs)
+    return ("XADD", record.key, "NOMKSTREAM", "MAXLEN", "=" if record.exact else "~", record.max_len, "*", *pairs)
+
+
+def _written(outcome: object) -> RecordId | None | NotWritten | MaybeWritten:
+    match outcome:
+        case bytes():
+            return RecordId(outcome.decode())
+        case None:
+            return None
+        case NotSent():
+            return NotWritten(outcome.message)
+        case AnswerLost():
+            return MaybeWritten(outcome.message)
+        case RedisError():
+            return NotWritten(f"Redis refused the record: {describe(outcome)}")
+    return MaybeWritten(f"Redis answered an append with {outcome!r}")
 
 
 def _read(access: ShardAccess, count: int) -> Call:
