@@ -38,7 +38,16 @@ from streamshard.core.ids import (
     WallMillis,
 )
 from streamshard.core.notices import GroupWatch, LayoutWatch
-from streamshard.core.records import AckMode, AckReply, Append, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.records import (
+    Abilities,
+    AckMode,
+    AckReply,
+    Append,
+    ClaimReply,
+    DeliveryReply,
+    ReadReply,
+    ShardAccess,
+)
 from streamshard.core.replies import HeartbeatReply, News, Routing
 from streamshard.core.stream import FenceMark, StreamRecord, StreamTombstone
 from streamshard.errors import MaybeWritten, NotWritten, StreamshardError
@@ -251,6 +260,35 @@ class AppendingMany(Protocol):
 
         Records that may be in the server without an answer are the last of those that were sent.
         """
+        ...
+
+
+@runtime_checkable
+class Redelivering(Protocol):
+    """What a `ShardLog` may offer besides: deliveries that are counted one by one, and what is given up.
+
+    Raises `StreamUnavailable` as the rest does. Without it a claim counts as a delivery, also of records
+    that no handler gets to see, and no limit can be set to deliveries.
+    """
+
+    async def survey(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+        """As `ShardLog.claim`, but nothing counts as delivered: a record says how often it was so far."""
+        ...
+
+    async def deliver(self, access: ShardAccess, ids: Sequence[RecordId]) -> DeliveryReply:
+        """Count one more delivery of each pending record, before a handler sees it."""
+        ...
+
+    async def give_back(self, access: ShardAccess, ids: Sequence[RecordId]) -> AckReply:
+        """Leave records pending under nobody's name (XNACK), where the server can."""
+        ...
+
+    async def bury(self, key: str, fields: Mapping[bytes, bytes]) -> RecordId:
+        """Add a record to the stream ``key``, which is made if there is none."""
+        ...
+
+    async def abilities(self) -> Abilities:
+        """Ask the server what it can do; one that won't tell can do nothing special."""
         ...
 
 

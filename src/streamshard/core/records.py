@@ -67,6 +67,25 @@ class Append:
     exact: bool = False
 
 
+@attrs.frozen
+class DeliveryReply:
+    """How often each record was handed out by now; one that is not pending any more is left out."""
+
+    access: Access
+    deliveries: Mapping[RecordId, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Abilities:
+    """What the server of the shards can do; ``server``: its name and version, as people call it."""
+
+    server: str
+    deletes_acknowledged: bool = False
+    """It has XACKDEL."""
+    gives_back: bool = False
+    """It has XNACK."""
+
+
 class AckMode(enum.Enum):
     """``ACK_DEL`` deletes the record once every group has acknowledged it (where the server can)."""
 

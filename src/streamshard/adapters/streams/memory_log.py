@@ -7,12 +7,23 @@ from streamshard.adapters.streams.memory_world import Fence, MemoryStreams, Stre
 from streamshard.adapters.streams.record_ids import id_order, id_text
 from streamshard.adapters.streams.values import check_max_len
 from streamshard.core.ids import Millis, RecordId, Token, stream_key
-from streamshard.core.records import Access, AckMode, AckReply, Append, ClaimReply, ReadReply, ShardAccess
+from streamshard.core.records import (
+    Abilities,
+    Access,
+    AckMode,
+    AckReply,
+    Append,
+    ClaimReply,
+    DeliveryReply,
+    ReadReply,
+    ShardAccess,
+)
 from streamshard.core.values import encode_fields
 from streamshard.errors import InvalidRequest, NotWritten, StreamUnavailable
 
 FARTHEST_STEP = 10**13
 TOO_HIGH = 2**53
+NOBODY = ""
 
 
 class MemoryShardLog:
@@ -28,17 +39,47 @@ class MemoryShardLog:
 
     async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
         """Take over a page of what is pending, whoever's name it is under."""
-        if count < 1:
-            raise InvalidRequest(f"count: must be at least 1, not {count}")
+        return self._claim(access, start, count, counting=1)
+
+    async def survey(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+        """As `claim`, but nothing counts as delivered."""
+        return self._claim(access, start, count, counting=0)
+
+    async def deliver(self, access: ShardAccess, ids: Sequence[RecordId]) -> DeliveryReply:
+        """Count one more delivery of each."""
         self._world.check_up()
         stream = self._enter(access)
         if isinstance(stream, Access):
-            return ClaimReply(stream)
-        group = stream.groups[access.group]
-        waiting = sorted(entry for entry in group.pending if entry >= id_order(start))
-        records = stream.take_over(access.group, access.consumer, waiting[:count])
-        cursor = id_text(waiting[count]) if len(waiting) > count else None
-        return ClaimReply(Access.OK, records, cursor, id_text(group.last_delivered))
+            return DeliveryReply(stream)
+        pending = stream.groups[access.group].pending
+        wanted = [entry for entry in map(id_order, ids) if entry in pending]
+        records = stream.take_over(access.group, access.consumer, wanted)
+        counts = {record.id: record.deliveries for record in records if record.fields is not None}
+        return DeliveryReply(Access.OK, counts)
+
+    async def give_back(self, access: ShardAccess, ids: Sequence[RecordId]) -> AckReply:
+        """Leave records pending under nobody's name."""
+        self._world.check_up()
+        stream = self._enter(access)
+        if isinstance(stream, Access):
+            return AckReply(stream)
+        pending = stream.groups[access.group].pending
+        given = [entry for entry in map(id_order, ids) if entry in pending]
+        for entry in given:
+            pending[entry].consumer = NOBODY
+        return AckReply(Access.OK, len(given))
+
+    async def bury(self, key: str, fields: Mapping[bytes, bytes]) -> RecordId:
+        """Add a record to a stream, which is made if there is none."""
+        self._world.check_up()
+        self._world.create_foreign(key)
+        added = self._world.add(key, fields)
+        assert added is not None
+        return added
+
+    async def abilities(self) -> Abilities:
+        """Everything."""
+        return Abilities("streams in memory", deletes_acknowledged=True, gives_back=True)
 
     async def acknowledge(self, access: ShardAccess, ids: Sequence[RecordId], mode: AckMode) -> AckReply:
         """Acknowledge records."""
@@ -106,6 +147,19 @@ class MemoryShardLog:
             return self._world.add(record.key, record.fields, record.max_len)
         except StreamUnavailable as error:
             return NotWritten(error.message)
+
+    def _claim(self, access: ShardAccess, start: RecordId, count: int, *, counting: int) -> ClaimReply:
+        if count < 1:
+            raise InvalidRequest(f"count: must be at least 1, not {count}")
+        self._world.check_up()
+        stream = self._enter(access)
+        if isinstance(stream, Access):
+            return ClaimReply(stream)
+        group = stream.groups[access.group]
+        waiting = sorted(entry for entry in group.pending if entry >= id_order(start))
+        records = stream.take_over(access.group, access.consumer, waiting[:count], counting)
+        cursor = id_text(waiting[count]) if len(waiting) > count else None
+        return ClaimReply(Access.OK, records, cursor, id_text(group.last_delivered))
 
     def _read(self, access: ShardAccess, count: int) -> ReadReply:
         stream = self._enter(access)

@@ -84,11 +84,11 @@ class Stream:
             group.entries_read = self._read_after(group.entries_read, entry)
         return tuple(Record(id_text(entry), dict(self.entries[entry])) for entry in chosen)
 
-    def take_over(self, name: GroupName, consumer: str, page: list[Id]) -> tuple[Record, ...]:
+    def take_over(self, name: GroupName, consumer: str, page: list[Id], counting: int = 1) -> tuple[Record, ...]:
         """Give pending records to a consumer; what was deleted meanwhile leaves the pending list."""
         group = self.groups[name]
         group.consumers.add(consumer)
-        return tuple(self._take_over_one(group, consumer, entry) for entry in page)
+        return tuple(self._take_over_one(group, consumer, entry, counting) for entry in page)
 
     def delete_if_acknowledged(self, entry: Id) -> None:
         """Delete an entry that no group has still to read or to acknowledge."""
@@ -108,13 +108,13 @@ class Stream:
             read = self._estimate(group.last_delivered)
         return None if read is None else self.added - read
 
-    def _take_over_one(self, group: Group, consumer: str, entry: Id) -> Record:
+    def _take_over_one(self, group: Group, consumer: str, entry: Id, counting: int) -> Record:
         if entry not in self.entries:
             del group.pending[entry]
             return Record(id_text(entry), None)
         held = group.pending[entry]
-        group.pending[entry] = Pending(consumer, held.deliveries + 1)
-        return Record(id_text(entry), dict(self.entries[entry]), held.deliveries + 1)
+        group.pending[entry] = Pending(consumer, held.deliveries + counting)
+        return Record(id_text(entry), dict(self.entries[entry]), held.deliveries + counting)
 
     def _read_after(self, read: int | None, entry: Id) -> int | None:
         if read is not None and not self._deleted_from(entry):

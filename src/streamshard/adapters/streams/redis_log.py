@@ -8,6 +8,7 @@ from redis.exceptions import RedisError
 
 from streamshard.adapters.redis_link import describe
 from streamshard.adapters.streams.appender import Appender
+from streamshard.adapters.streams.asking import commands_known, server_name
 from streamshard.adapters.streams.connections import (
     DEFAULT_TIMEOUT,
     AnswerLost,
@@ -20,7 +21,18 @@ from streamshard.adapters.streams.record_ids import id_order
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
 from streamshard.adapters.streams.values import check_max_len
 from streamshard.core.ids import Millis, RecordId
-from streamshard.core.records import Access, AckMode, AckReply, Append, ClaimReply, ReadReply, Record, ShardAccess
+from streamshard.core.records import (
+    Abilities,
+    Access,
+    AckMode,
+    AckReply,
+    Append,
+    ClaimReply,
+    DeliveryReply,
+    ReadReply,
+    Record,
+    ShardAccess,
+)
 from streamshard.core.values import encode_fields
 from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten
 
@@ -62,10 +74,38 @@ class RedisShardLog:
 
     async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
         """Take over a page of what is pending, whoever's name it is under."""
-        if count < 1:
-            raise InvalidRequest(f"count: must be at least 1, not {count}")
-        (outcome,) = await run(self._orders, [_member_call("claim", access, access.consumer, start, count)])
-        return _claim_reply(value(outcome))
+        return await self._claim(access, start, count)
+
+    async def survey(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+        """As `claim`, but nothing counts as delivered."""
+        return await self._claim(access, start, count, "QUIETLY")
+
+    async def deliver(self, access: ShardAccess, ids: Sequence[RecordId]) -> DeliveryReply:
+        """Count one more delivery of each."""
+        (outcome,) = await run(self._orders, [_member_call("deliver", access, access.consumer, *ids)])
+        reply = value(outcome)
+        counts = {RecordId(raw.decode()): int(count) for rows in reply[1:] for raw, count in rows}
+        return DeliveryReply(Access(reply[0].decode()), counts)
+
+    async def give_back(self, access: ShardAccess, ids: Sequence[RecordId]) -> AckReply:
+        """Leave records pending under nobody's name; a server without XNACK refuses."""
+        (outcome,) = await run(self._orders, [_member_call("give_back", access, *ids)])
+        reply = value(outcome)
+        return AckReply(Access(reply[0].decode()), *reply[1:])
+
+    async def bury(self, key: str, fields: Mapping[bytes, bytes]) -> RecordId:
+        """Add a record to a stream, which is made if there is none."""
+        words = [word for pair in fields.items() for word in pair]
+        (outcome,) = await self._orders.exchange([("XADD", key, "*", *words)])
+        return RecordId(value(outcome).decode())
+
+    async def abilities(self) -> Abilities:
+        """Ask the server what it can do."""
+        told = await self._orders.exchange([("INFO", "server"), ("COMMAND", "INFO", "XACKDEL", "XNACK")])
+        for outcome in told:
+            if isinstance(outcome, AnswerLost):
+                raise outcome
+        return Abilities(server_name(told[0]), *commands_known(told[1]))
 
     async def acknowledge(self, access: ShardAccess, ids: Sequence[RecordId], mode: AckMode) -> AckReply:
         """Acknowledge records; ``ACK_DEL`` only acknowledges where the server has no XACKDEL."""
@@ -109,6 +149,12 @@ class RedisShardLog:
         await self._appender.close()
         for connections in (self._orders, self._waits, self._appends):
             await connections.close()
+
+    async def _claim(self, access: ShardAccess, start: RecordId, count: int, *how: str) -> ClaimReply:
+        if count < 1:
+            raise InvalidRequest(f"count: must be at least 1, not {count}")
+        (outcome,) = await run(self._orders, [_member_call("claim", access, access.consumer, start, count, *how)])
+        return _claim_reply(value(outcome))
 
 
 def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
