@@ -1,11 +1,13 @@
 """A group that admits clients of the older contract, over a coordinator whose time the tests move."""
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
 
+from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.core.ids import Millis
 from streamshard.core.timing import client_lease_ms
 from tests.integration.http.service import ASKED, GROUP, Running, beat, running
@@ -68,11 +70,18 @@ class PresentClient:
 Client = OlderClient | PresentClient
 
 
+def crowded(*clients: Client) -> list[int]:
+    """Shards that two of these read at this instant."""
+    readers = Counter(shard for client in clients for shard in client.reading)
+    return sorted(shard for shard, count in readers.items() if count > 1)
+
+
 @attrs.frozen
 class Stage:
     """The coordinator, the group, and those who live in it."""
 
     service: Running
+    store: MemoryStore = attrs.field(factory=MemoryStore)
 
     def older(self, member: str = "web-m0", **given: Any) -> OlderClient:
         """A process of the older contract; another one under the same name is another process."""
@@ -105,6 +114,11 @@ class Stage:
         found = (await self.service.http.get(f"{MONITORED}/assignments")).json()["shards"]
         return {shard["shardIndex"]: shard["owner"] for shard in found}
 
+    async def violations(self) -> list[str]:
+        """What the coordinator itself finds wrong."""
+        answer = await self.service.http.get("/coord/v1/monitoring/health")
+        return list(answer.json()["invariantViolations"])
+
     async def group(self) -> Json:
         """The group as operators see it."""
         shown: Json = (await self.service.http.get(GROUP)).json()
@@ -114,9 +128,10 @@ class Stage:
 @contextlib.asynccontextmanager
 async def admitting(shards: int = 2, **given: Any) -> AsyncIterator[Stage]:
     """A group of so many shards that was created with ``allowLegacyMembers``."""
-    async with running() as service:
+    store = MemoryStore()
+    async with running(store) as service:
         asked = {**ASKED, "initialShardCount": shards, "allowLegacyMembers": True, **given}
         made = await service.http.post(GROUP, json=asked)
         assert made.status_code == 201, made.text
         await service.tick()
-        yield Stage(service)
+        yield Stage(service, store)

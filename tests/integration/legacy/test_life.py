@@ -174,6 +174,21 @@ def test_leaving_a_shard_out_before_it_was_ever_listed_frees_nothing() -> None:
     asyncio.run(scenario())
 
 
+def test_a_shard_that_was_finished_before_it_was_ever_listed_is_free() -> None:
+    async def scenario() -> None:
+        async with admitting() as stage:
+            first, second = stage.older(), stage.older("web-m1")
+            await first.beat()
+            await second.beat()
+            finished = {"shard": {"shardIndex": 1}, "state": "REVOKED", "inFlight": 0, "ackedAt": None}
+            await first.beat(ownedShards=refs([0]), revokingShards=[finished])
+            await second.beat()
+
+            assert (second.owned, await stage.owners()) == ({1}, {0: "web-m0", 1: "web-m1"})
+
+    asyncio.run(scenario())
+
+
 def test_a_shard_given_back_while_it_drains_is_granted_again_once_it_is_finished() -> None:
     async def scenario() -> None:
         async with admitting() as stage:
