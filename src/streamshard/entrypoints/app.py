@@ -88,6 +88,8 @@ class StreamApp:
         Raises `ConfigurationError`.
         """
         known = {field.name for field in attrs.fields(Listener)} - {"key", "handler"}
+        if self._started:
+            raise ConfigurationError("app: was started before: register every listener first")
         unknown = sorted(set(options) - known)
         if unknown:
             raise ConfigurationError(f"{unknown[0]}: is no option of a listener, which are {', '.join(sorted(known))}")

@@ -48,6 +48,23 @@ def check_limits(**options: float | None) -> None:
             raise ConfigurationError(f"{name}: must be {kind} from {low} to {high}, not {value!r}")
 
 
+def _check_callable(name: str, function: object, arguments: int) -> None:
+    """Now, and not again and again with each record."""
+    if not callable(function):
+        raise ConfigurationError(f"{name}: must be a function, not {function!r}")
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except TypeError as error:
+        raise ConfigurationError(f"{name}: must take {arguments} by position, but {error}") from None
+    except ValueError:  # written in C: it does not say what it takes
+        return
+
+
+def _check_plain(name: str, function: object) -> None:
+    if inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"{name}: must be a plain function, not async: nobody would await it")
+
+
 def group_key(prefix: str, group: str) -> GroupKey:
     """A checked name of a group; raises `ConfigurationError`."""
     for name, problem in (("prefix", prefix_problem(prefix)), ("group", name_problem(group))):
@@ -101,6 +118,11 @@ class Listener:
         )
         if self.ack not in ("explicit", "on_success"):
             raise ConfigurationError(f"ack: must be 'explicit' or 'on_success', not {self.ack!r}")
+        _check_callable("handler", self.handler, arguments=1)
+        for name in ("on_assigned", "on_revoked", "on_lost"):
+            if (told := getattr(self, name)) is not None:
+                _check_callable(name, told, arguments=3)
+                _check_plain(name, told)
 
     def pace(self) -> Pace:
         """The options that a run goes by."""

@@ -22,6 +22,7 @@ from streamshard import (
 )
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
+from streamshard.core.ids import MemberId, ShardIndex, Token
 from streamshard.core.replies import Status
 from streamshard.core.session import Phase
 from streamshard.entrypoints.identity import host_identity, member_ids
@@ -31,6 +32,10 @@ from tests.integration.client.script import Granting, fill, memory_streams, noth
 
 async def ignore(message: Message) -> None:
     await message.ack()
+
+
+async def told_later(member: MemberId, shard: ShardIndex, token: Token) -> None:
+    """What a callback must not be."""
 
 
 def app_with(api: ScriptedCoordinator, **options: Any) -> StreamApp:
@@ -50,6 +55,9 @@ class TestOptions:
             ({"redeliver_after": 0}, "redeliver_after: must be a number of seconds from 0.05 to 86400, not 0"),
             ({"ack": "never"}, "ack: must be 'explicit' or 'on_success', not 'never'"),
             ({"workers": 3}, "workers: is no option of a listener, which are ack, batch"),
+            ({"on_assigned": 5}, "on_assigned: must be a function, not 5"),
+            ({"on_revoked": lambda shard: None}, "on_revoked: must take 3 by position, but too many positional"),
+            ({"on_lost": told_later}, "on_lost: must be a plain function, not async: nobody would await it"),
         ],
     )
     def test_a_listener_s_options_are_checked_at_once(self, options: dict[str, Any], why: str) -> None:
@@ -57,6 +65,20 @@ class TestOptions:
 
         with pytest.raises(ConfigurationError, match=why):
             app.listener("orders", group="billing", **options)(ignore)
+
+    @pytest.mark.parametrize(
+        ("handler", "why"),
+        [
+            (None, "handler: must be a function, not None"),
+            (lambda: None, "handler: must take 1 by position, but too many positional arguments"),
+            (lambda message, more: None, "handler: must take 1 by position, but missing a required argument: 'more'"),
+        ],
+    )
+    def test_a_handler_that_no_record_could_be_given_to_is_refused_at_once(self, handler: Any, why: str) -> None:
+        app = StreamApp(ScriptedCoordinator(), MemoryShardLog(MemoryStreams()))
+
+        with pytest.raises(ConfigurationError, match=why):
+            app.listener("orders", group="billing")(handler)
 
     def test_names_are_checked_at_once(self) -> None:
         app = StreamApp(ScriptedCoordinator(), MemoryShardLog(MemoryStreams()))
@@ -145,6 +167,16 @@ class TestStart:
         api = ScriptedCoordinator(routings=[CoordinatorUnreachable("refused")])
 
         assert isinstance(self.outcome(app_with(api, start_timeout=0)), CoordinatorUnreachable)
+
+    def test_a_listener_that_comes_too_late_is_refused_and_not_forgotten(self) -> None:
+        app = app_with(ScriptedCoordinator([Granting([])], [routing(1)]))
+
+        async def scenario() -> None:
+            async with app:
+                with pytest.raises(ConfigurationError, match="was started before: register every listener first"):
+                    app.listener("invoices", group="billing")
+
+        asyncio.run(scenario())
 
     def test_an_app_runs_once(self) -> None:
         app = app_with(ScriptedCoordinator([Granting([])], [routing(1)]))

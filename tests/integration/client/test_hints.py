@@ -288,6 +288,22 @@ def test_a_producer_refreshes_as_soon_as_the_layout_is_another_one() -> None:
     asyncio.run(scenario())
 
 
+def test_a_producer_that_is_closed_watches_no_more_whatever_it_is_asked() -> None:
+    async def scenario() -> None:
+        api = WatchedScript(routings=[routing(4)])
+        producer = producer_over(api)
+        await producer.publish("k", {"n": 1})
+        await until(lambda: bool(api.watched))
+        await producer.close()
+        tasks = asyncio.all_tasks()
+
+        await producer.publish("k", {"n": 2})
+
+        assert (asyncio.all_tasks(), len(api.watched)) == (tasks, 1)
+
+    asyncio.run(scenario())
+
+
 def test_a_producer_that_hears_of_a_layout_it_cannot_get_does_not_ask_in_a_hurry() -> None:
     async def scenario() -> None:
         api = WatchedScript(routings=[routing(4), CoordinatorUnreachable("away")])

@@ -267,6 +267,10 @@ class TestCalls:
     def test_the_options_are_checked(self) -> None:
         with pytest.raises(ConfigurationError, match=r"url: 'localhost:8080' must begin with http://"):
             HttpCoordinator("localhost:8080")
+        with pytest.raises(ConfigurationError, match=r"url: 'http://\[::1' can't be read: write it like http://127"):
+            HttpCoordinator("http://[::1")
+        with pytest.raises(ConfigurationError, match=r"url: 'http://' can't be read: write it like http://127"):
+            HttpCoordinator(["http://one", "http://"])
         with pytest.raises(ConfigurationError, match=r"url: needs at least one base URL"):
             HttpCoordinator([])
         with pytest.raises(ConfigurationError, match=r"deadline: must be at least 1 ms, not 0"):

@@ -20,7 +20,7 @@ from streamshard.adapters.client.producer import Fields, Publishing
 from streamshard.adapters.client.scripted import ScriptedCoordinator
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.core.ids import Lineage, Millis
+from streamshard.core.ids import Lineage
 from streamshard.core.routing import route
 from streamshard.errors import CoordinatorUnreachable, GroupNotFound
 from streamshard.testing.clock import ManualClock, SeededEntropy
@@ -236,7 +236,8 @@ def test_trimming_is_an_option() -> None:
     play(scenario, shards=1, max_len=3)
 
 
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "3"])
 @pytest.mark.parametrize("name", ["max_len", "max_attempts", "refresh_interval"])
-def test_options_out_of_range_are_named(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name}: must be at least 1, not 0"):
-        Publishing(ORDERS, **{name: Millis(0)})
+def test_options_out_of_range_are_named(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name}: must be a whole number of at least 1, not {value!r}"):
+        Publishing(ORDERS, **{name: value})

@@ -234,7 +234,16 @@ def _trust(urls: Sequence[str]) -> ssl.SSLContext:
 def _base(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"url: {url!r} must begin with http:// or https://, such as http://127.0.0.1:8080")
+    if not _has_host(url):
+        raise ConfigurationError(f"url: {url!r} can't be read: write it like http://127.0.0.1:8080")
     return url.rstrip("/")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        return httpx.URL(url).host != ""
+    except httpx.InvalidURL:  # brackets that don't match, a port that is no number
+        return False
 
 
 def _group_path(key: GroupKey) -> str:
