@@ -1,35 +1,29 @@
 """Publishing: route by the coordinator's metadata, and never write to a shard that nobody reads."""
 
-import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Literal, TypeAlias
 
 import attrs
 
-from streamshard.adapters.client.ear import Ear
-from streamshard.core.ids import GroupKey, Instant, Millis, RecordId, ShardIndex, stream_key
-from streamshard.core.lease import REFRESH_MS, RoutingLease, adopt, invalidate, refresh_due, usable
-from streamshard.core.notices import LayoutWatch
-from streamshard.core.ports import Clock, CoordinatorApi, Entropy, ShardLog, Watching
+from streamshard.adapters.client.routes import Routes
+from streamshard.core.ids import GroupKey, Millis, RecordId, ShardIndex
+from streamshard.core.lease import REFRESH_MS
+from streamshard.core.ports import AppendingMany, Clock, CoordinatorApi, Entropy, ShardLog
+from streamshard.core.records import Append
 from streamshard.core.replies import Routing
 from streamshard.core.routing import key_bytes, route
-from streamshard.errors import (
-    ConfigurationError,
-    CoordinatorUnreachable,
-    InvalidRequest,
-    MaybeWritten,
-    NotWritten,
-    RoutingExpired,
-)
+from streamshard.core.values import Value, encode_fields
+from streamshard.errors import ConfigurationError, MaybeWritten, NotFound, NotWritten, RoutingExpired
 
 Key: TypeAlias = str | bytes | None
-Value: TypeAlias = str | bytes | int | float
 Fields: TypeAlias = Mapping[str, Value] | Mapping[bytes, Value] | Mapping[str | bytes, Value]
 Failure: TypeAlias = NotWritten | MaybeWritten | RoutingExpired
+Trim: TypeAlias = Literal["approximate", "exact"]
 
-SHORTEST_RETRY = Millis(500)
-IDLE_MS = 60_000
-"""A producer that has published nothing for so long watches no more, until it does."""
+RECORDS_AT_ONCE = 256
+BYTES_AT_ONCE = 1_000_000
+UNCERTAIN_PAUSE = Millis(200)
 
 
 @attrs.frozen
@@ -44,18 +38,43 @@ class Published:
 
 @attrs.frozen
 class Publishing:
-    """A producer's options. ``max_attempts`` counts routings of one record, each after a refresh."""
+    """A producer's options. ``max_attempts`` counts how often one record is sent, each time routed anew."""
 
     key: GroupKey
     max_len: int | None = None
     max_attempts: int = 2
     refresh_interval: Millis = REFRESH_MS
+    trim: Trim = "approximate"
+    retry_uncertain: bool = False
 
     def __attrs_post_init__(self) -> None:
         limits = {"max_len": self.max_len, "max_attempts": self.max_attempts, "refresh_interval": self.refresh_interval}
         for name, value in limits.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if value is None and name == "max_len":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"{name}: must be a whole number of at least 1, not {value!r}")
+        if self.trim not in ("approximate", "exact"):
+            raise ConfigurationError(f"trim: must be 'approximate' or 'exact', not {self.trim!r}")
+        if not isinstance(self.retry_uncertain, bool):
+            raise ConfigurationError(f"retry_uncertain: must be True or False, not {self.retry_uncertain!r}")
+
+
+@attrs.define(eq=False)
+class _Draft:
+    """A record on its way. ``place``: what is hashed, or the turn it takes; ``doubt``: it may be written already."""
+
+    place: bytes | int
+    fields: dict[bytes, bytes]
+    result: Published | Failure | None = None
+    doubt: MaybeWritten | None = None
+
+    def fail(self, failure: Failure) -> None:
+        """End without success; what may be written already stays in doubt, whatever a later attempt said."""
+        if self.doubt is None or isinstance(failure, MaybeWritten):
+            self.result = failure
+        else:
+            self.result = MaybeWritten(f"{self.doubt.message}; then: {failure.message}")
 
 
 class Producer:
@@ -63,147 +82,155 @@ class Producer:
 
     def __init__(self, options: Publishing, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> None:
         self._options = options
-        self._api, self._log, self._clock, self._entropy = api, log, clock, entropy
-        self._lease = RoutingLease(options.key, options.refresh_interval)
-        self._refreshing: asyncio.Task[None] | None = None
-        self._retry_at = Instant(0)
-        self._trouble: str | None = None
+        self._log = log if isinstance(log, AppendingMany) else _OneByOne(log, options)
+        self._clock, self._entropy = clock, entropy
+        self._routes = Routes(options.key, api, clock, entropy, options.refresh_interval)
         self._turn = int(entropy.fraction() * 2**16)
-        self._ear = Ear(api, clock, entropy) if isinstance(api, Watching) else None
-        self._watching: asyncio.Task[None] | None = None
-        self._used_at = Instant(0)
 
     async def publish(self, key: Key, fields: Fields) -> Published:
         """Append one record to the shard of ``key`` (None: the shards take turns).
 
         Raises `NotWritten` (publishing again is safe), `MaybeWritten` (it may duplicate),
-        `RoutingExpired` while no coordinator renews the routing, `TypeError` for what can't be a key or
-        a value.
+        `RoutingExpired` while no coordinator renews the routing, `StreamNotFound` and `GroupNotFound`;
+        `TypeError` and `InvalidRequest` for what can't be a key or a value. Nothing was sent after the last five.
         """
-        checked = _checked(fields)
-        hashed = self._round_robin() if key is None else key_bytes(key)
-        for _ in range(self._options.max_attempts):
-            routing = await self._routing()
-            shard = _place(routing, hashed)
-            written = await self._log.append(stream_key(routing.key.prefix, shard), checked, self._options.max_len)
-            if written is not None:
-                return Published(written, shard, stream_key(routing.key.prefix, shard), routing.layout_version)
-            self._lease = invalidate(self._lease)
-        raise NotWritten(
-            f"{stream_key(routing.key.prefix, shard)} is retired or missing, also after {self._options.max_attempts} "
-            "looks at the routing: publish again later"
-        )
+        draft = self._draft(key, fields)
+        await self._deliver([draft], await self._routes.current())
+        assert draft.result is not None, "a delivery ends with a result"
+        if isinstance(draft.result, Published):
+            return draft.result
+        raise draft.result
 
     async def publish_many(self, records: Iterable[tuple[Key, Fields]]) -> list[Published | Failure]:
         """Publish each; a result or a failure for each, in their order.
 
-        Records of one key keep their order. Keys and values of a wrong type raise before anything is sent.
+        Records of one key keep their order. What can't be a key or a value, a missing stream or group, and an
+        expired routing at the start raise as in `publish`, before anything is sent.
         """
-        lanes: dict[bytes | int, list[tuple[int, Key, Fields]]] = {}
-        total = 0
-        for position, (key, fields) in enumerate(records):
-            lane = position if key is None else key_bytes(key)
-            lanes.setdefault(lane, []).append((position, key, fields))
-            _checked(fields)
-            total += 1
-        finished = await asyncio.gather(*(self._lane(lane) for lane in lanes.values()))
-        results = {position: result for lane in finished for position, result in lane}
-        return [results[position] for position in range(total)]
+        drafts = [self._draft(key, fields) for key, fields in records]
+        if not drafts:
+            return []
+        routing: Routing | None = await self._routes.current()
+        for part in _parts(drafts):
+            # One after the other: what is sent again must not fall behind a later record of its key.
+            if (now := routing or await self._again(part)) is not None:
+                await self._deliver(part, now)
+            routing = None
+        return [draft.result for draft in drafts if draft.result is not None]
 
     async def check(self) -> Routing:
-        """Fetch the routing now, to fail early; raises what `publish` would, and `StreamNotFound`, `GroupNotFound`."""
-        await self._refresh()
-        return usable(self._lease, self._clock.boot())
+        """Fetch the routing now, to fail early.
+
+        Raises `StreamNotFound`, `GroupNotFound`, `CoordinatorUnreachable`, and `RoutingExpired` for a routing
+        that can't be used.
+        """
+        return await self._routes.fetch()
 
     async def close(self) -> None:
-        """Stop watching, for good; idempotent."""
-        self._ear = None
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        """Stop watching; idempotent."""
+        await self._routes.close()
 
-    async def _lane(self, lane: list[tuple[int, Key, Fields]]) -> list[tuple[int, Published | Failure]]:
-        return [(position, await self._try(key, fields)) for position, key, fields in lane]
+    def _draft(self, key: Key, fields: Fields) -> _Draft:
+        encoded = encode_fields(fields)  # type: ignore[arg-type]  # the union of mappings is for callers' checkers
+        if key is not None:
+            return _Draft(key_bytes(key), encoded)
+        self._turn += 1
+        return _Draft(self._turn, encoded)
 
-    async def _try(self, key: Key, fields: Fields) -> Published | Failure:
+    async def _deliver(self, drafts: list[_Draft], routing: Routing) -> None:
+        for attempt in range(1, self._options.max_attempts + 1):
+            await self._send(drafts, routing, attempt)
+            drafts = [draft for draft in drafts if draft.result is None]
+            if not drafts:
+                return
+            if any(draft.doubt is not None for draft in drafts):
+                await self._clock.sleep(Millis(int(UNCERTAIN_PAUSE * (0.5 + self._entropy.fraction()))))
+            found = await self._again(drafts)
+            if found is None:
+                return
+            routing = found
+
+    async def _again(self, drafts: list[_Draft]) -> Routing | None:
+        """The routing for what is still to be sent; without one, that has failed."""
         try:
-            return await self.publish(key, fields)
-        except (NotWritten, MaybeWritten, RoutingExpired) as failure:
+            return await self._routes.current()
+        except RoutingExpired as expired:
+            failure: Failure = expired
+        except NotFound as error:
+            failure = NotWritten(error.message)
+        for draft in drafts:
+            draft.fail(failure)
+        return None
+
+    async def _send(self, drafts: list[_Draft], routing: Routing, attempt: int) -> None:
+        if routing.shard_count == 0:
+            for draft in drafts:
+                draft.fail(NotWritten(f"{routing.key.prefix} has no shards: it is drained, or not scaled out yet"))
+            return
+        shards = [_shard(routing, draft.place) for draft in drafts]
+        keys = [self._routes.shard_key(routing, shard) for shard in shards]
+        max_len, exact = self._options.max_len, self._options.trim == "exact"
+        appends = [Append(key, draft.fields, max_len, exact) for key, draft in zip(keys, drafts, strict=True)]
+        outcomes = await self._log.append_many(appends)
+        version = routing.layout_version
+        for draft, shard, key, outcome in zip(drafts, shards, keys, outcomes, strict=True):
+            if isinstance(outcome, str):
+                draft.result = Published(outcome, shard, key, version)
+            else:
+                self._missed(draft, outcome, key, attempt)
+
+    def _missed(self, draft: _Draft, outcome: NotWritten | MaybeWritten | None, key: str, attempt: int) -> None:
+        last = attempt >= self._options.max_attempts
+        match outcome:
+            case None:
+                self._routes.doubt()
+                if last:
+                    why = f"{key} is retired or missing, also after {attempt} looks at the routing"
+                    draft.fail(NotWritten(f"{why}: publish again later"))
+            case MaybeWritten():
+                draft.doubt = outcome
+                if last or not self._options.retry_uncertain:
+                    draft.fail(outcome)
+            case NotWritten():
+                if last or draft.doubt is None:
+                    draft.fail(outcome)
+
+
+class _OneByOne:
+    """`AppendingMany` over a log that takes one record at a time."""
+
+    def __init__(self, log: ShardLog, options: Publishing) -> None:
+        if options.max_len is not None and options.trim == "exact":
+            raise ConfigurationError(f"trim: {type(log).__name__} trims approximately only")
+        self._log = log
+
+    async def append_many(self, records: Sequence[Append]) -> list[RecordId | None | NotWritten | MaybeWritten]:
+        return [await self._append(record) for record in records]
+
+    async def _append(self, record: Append) -> RecordId | None | NotWritten | MaybeWritten:
+        try:
+            fields: dict[str | bytes, Value] = {name: value for name, value in record.fields.items()}
+            return await self._log.append(record.key, fields, record.max_len)
+        except (NotWritten, MaybeWritten) as failure:
             return failure
 
-    def _round_robin(self) -> int:
-        self._turn += 1
-        return self._turn
 
-    async def _routing(self) -> Routing:
-        now = self._clock.boot()
-        urgent = self._lease.refresh_at is None
-        if urgent or (refresh_due(self._lease, now) and now >= self._retry_at):
-            await self._single_refresh()
-        self._keep_watching(now)
-        try:
-            return usable(self._lease, self._clock.boot())
-        except RoutingExpired as expired:
-            raise RoutingExpired(f"{expired.message}: {self._trouble}" if self._trouble else expired.message) from None
-
-    def _keep_watching(self, now: Instant) -> None:
-        self._used_at = now
-        if self._ear is not None and (self._watching is None or self._watching.done()):
-            self._watching = asyncio.get_running_loop().create_task(self._watch(self._ear))
-
-    async def _watch(self, ear: Ear) -> None:
-        """Refresh as soon as the layout is another one; without this the next refresh, or a nil, tells."""
-        while self._clock.boot() - self._used_at < IDLE_MS and (held := self._lease.routing) is not None:
-            news = await ear.hear(LayoutWatch(held.key.prefix, held.layout_version, held.lineage))
-            if news is None or not news.changed:
-                continue
-            await self._single_refresh()
-            if self._lease.routing is held:
-                ear.spare()
-
-    async def _single_refresh(self) -> None:
-        """One question at a time, whoever needs it; one who gives up waiting does not stop it for the others."""
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
-        await asyncio.shield(self._refreshing)
-
-    async def _refresh(self) -> None:
-        sent_at = self._clock.boot()
-        try:
-            routing = await self._api.routing(self._options.key)
-        except CoordinatorUnreachable as error:
-            self._unrefreshed(error.message)
-            return
-        self._lease, problem = adopt(self._lease, routing, sent_at, self._clock.boot(), self._entropy.fraction())
-        if problem is not None:
-            self._unrefreshed(problem)
-            return
-        self._trouble = None
-
-    def _unrefreshed(self, trouble: str) -> None:
-        self._trouble = trouble
-        pause = SHORTEST_RETRY * (0.5 + self._entropy.fraction())
-        self._retry_at = Instant(int(self._clock.boot() + pause))
+def _shard(routing: Routing, place: bytes | int) -> ShardIndex:
+    if isinstance(place, int):
+        return ShardIndex(place % routing.shard_count)
+    return route(routing.protocol, place, routing.shard_count)
 
 
-def _place(routing: Routing, hashed: bytes | int) -> ShardIndex:
-    if routing.shard_count == 0:
-        raise NotWritten(f"{routing.key.prefix} has no shards: it is drained, or not scaled out yet")
-    if isinstance(hashed, int):
-        return ShardIndex(hashed % routing.shard_count)
-    return route(routing.protocol, hashed, routing.shard_count)
-
-
-def _checked(fields: Fields) -> dict[str | bytes, Value]:
-    """The fields as they are stored, or what is wrong with them before anything is sent."""
-    if not fields:
-        raise InvalidRequest("fields: a record needs at least one field")
-    record: dict[str | bytes, Value] = {}
-    for name, value in fields.items():
-        if not isinstance(name, str | bytes):
-            raise TypeError(f"field {name!r}: the name must be str or bytes, not {type(name).__name__}")
-        if isinstance(value, bool) or not isinstance(value, str | bytes | int | float):
-            kind = type(value).__name__
-            raise TypeError(f"field {name!r}: the value must be str, bytes, int or float, not {kind}")
-        record[name] = value
-    return record
+def _parts(drafts: list[_Draft]) -> Iterable[list[_Draft]]:
+    """What travels together: bounded in records, and in bytes but for a single record that is larger."""
+    waiting = iter(drafts)
+    while part := list(islice(waiting, RECORDS_AT_ONCE)):
+        while part:
+            size, count = 0, 0
+            for draft in part:
+                size += sum(map(len, draft.fields.values()))
+                if count and size > BYTES_AT_ONCE:
+                    break
+                count += 1
+            yield part[:count]
+            part = part[count:]
