@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamshard.adapters.watchtower import Watchtower
 from streamshard.core.coordinator import Coordinator
@@ -18,9 +18,9 @@ from streamshard.entrypoints.http.batches import Batches
 from streamshard.entrypoints.http.browsers import refuse_other_sites
 from streamshard.entrypoints.http.docs import Docs
 from streamshard.entrypoints.http.exchange import (
+    TAG,
     TICKET,
     ClientGone,
-    Headers,
     Reply,
     Request,
     raw_path,
@@ -193,7 +193,7 @@ class _Resource:
         if handler is None:
             raise MethodNotAllowed(self._allowed)
         body = await read_body(scope, receive)
-        await send_reply(send, await handler(Request(scope, params, body, receive)), ())
+        await send_reply(send, await handler(Request(scope, params, body, receive)), scope[TAG])
 
 
 class _App:
@@ -218,18 +218,18 @@ class _App:
             self._traffic.leave(ticket)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tag = (b"x-request-id", request_id(scope))
+        tag = scope[TAG] = (b"x-request-id", request_id(scope))
         try:
-            await self._dispatch(scope, receive, _tagged(send, tag))
+            await self._dispatch(scope, receive, send)
         except ClientGone:
             return
         except Exception as error:
             if http_status(error) == INTERNAL:
                 path = raw_path(scope)[:_SHOWN_OF_A_PATH]
                 logger.exception("request %s failed: %s %r", tag[1].decode(), scope["method"], path)
-            await send_reply(send, Reply(http_status(error), encode_error(error)), [tag, *error_headers(error)])
+            await send_reply(send, Reply(http_status(error), encode_error(error)), tag, *error_headers(error))
 
-    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if self._traffic.closed and scope["path"] != "/livez":
             raise Terminating("this coordinator is shutting down: ask another one, or this one again in a moment")
         self._guard(scope)
@@ -237,9 +237,8 @@ class _App:
         local = path.removeprefix(scope.get("root_path", ""))
         found = _HEARTBEAT_PATH.fullmatch(local) if scope["method"] == "POST" else None
         if found is not None:
-            await self._heartbeat.answer(scope, receive, send, found.groupdict())
-        else:
-            await self._router({**scope, "path": path}, receive, send)
+            return self._heartbeat.answer(scope, receive, send, found.groupdict())
+        return self._router({**scope, "path": path}, receive, send)
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
@@ -247,13 +246,3 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1000})
         return
     raise PathNotFound("nothing is served at this path: see the contract's list of endpoints")
-
-
-def _tagged(send: Send, tag: tuple[bytes, bytes]) -> Send:
-    async def tagged(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers: Headers = message["headers"]
-            headers.append(tag)
-        await send(message)
-
-    return tagged

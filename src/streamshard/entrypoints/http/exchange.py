@@ -2,9 +2,10 @@
 
 import functools
 import hashlib
+import itertools
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 import attrs
@@ -23,12 +24,19 @@ BODY_LIMIT = 2**20
 TICKET = "streamshard.ticket"
 """Where a request's scope carries its number in the `Traffic`."""
 
+TAG = "streamshard.tag"
+"""Where it carries the header that names the request in its answer and in the log."""
+
 DISCARD_LIMIT = 16 * BODY_LIMIT
 """Bytes of a refused body that are read and thrown away before its sender is cut off."""
 
-Headers = list[tuple[bytes, bytes]]
+Header = tuple[bytes, bytes]
+
+_JSON: Header = (b"content-type", b"application/json")
 
 _SAFE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_PROCESS = secrets.token_hex(4).encode()
+_numbers = itertools.count()
 _IDEMPOTENCY_KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 
 
@@ -51,7 +59,7 @@ def request_id(scope: Scope) -> bytes:
     given = header(scope, b"x-request-id")
     if given is not None and _SAFE_REQUEST_ID.fullmatch(given):
         return given
-    return secrets.token_hex(8).encode()
+    return b"%s%08x" % (_PROCESS, next(_numbers))
 
 
 def new_resharding_id() -> ReshardingId:
@@ -69,7 +77,7 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
             await _discard(receive)
         raise _too_large()
     while more:
-        chunk, more = await _chunk(receive)
+        chunk, more = _chunk(await receive())
         size += len(chunk)
         if size > BODY_LIMIT:
             await _discard(receive)
@@ -82,12 +90,11 @@ async def _discard(receive: Receive) -> None:
     """Let a caller finish sending, within reason: many look for an answer only then."""
     size, more = 0, True
     while more and size <= DISCARD_LIMIT:
-        chunk, more = await _chunk(receive)
+        chunk, more = _chunk(await receive())
         size += len(chunk)
 
 
-async def _chunk(receive: Receive) -> tuple[bytes, bool]:
-    message = await receive()
+def _chunk(message: Message) -> tuple[bytes, bool]:
     if message["type"] == "http.disconnect":
         raise ClientGone
     return message.get("body", b""), message.get("more_body", False)
@@ -179,7 +186,7 @@ class Reply:
 
     status: int
     body: bytes
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 def json_reply(status: int, value: object) -> Reply:
@@ -187,11 +194,10 @@ def json_reply(status: int, value: object) -> Reply:
     return Reply(status, msgspec.json.encode(value))
 
 
-async def send_reply(send: Send, reply: Reply, extra: Iterable[tuple[bytes, bytes]]) -> None:
-    """Send one complete answer."""
-    headers: Headers = [(b"content-length", str(len(reply.body)).encode()), *reply.headers, *extra]
-    if all(name != b"content-type" for name, _ in headers):
-        headers.append((b"content-type", b"application/json"))
-    start: Message = {"type": "http.response.start", "status": reply.status, "headers": headers}
-    await send(start)
+async def send_reply(send: Send, reply: Reply, *extra: Header) -> None:
+    """Send one complete answer; it is JSON unless its headers say otherwise."""
+    headers: list[Header] = [(b"content-length", b"%d" % len(reply.body)), *reply.headers, *extra]
+    if not reply.headers or all(name != b"content-type" for name, _ in reply.headers):
+        headers.append(_JSON)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
