@@ -42,6 +42,20 @@ def test_a_report_that_was_overtaken_by_later_ones_frees_nothing() -> None:
     asyncio.run(scenario())
 
 
+def test_a_report_that_was_overtaken_by_the_first_listing_frees_nothing() -> None:
+    async def scenario() -> None:
+        async with admitting() as stage:
+            older = stage.older()
+            await older.beat()
+            late = older.body(ownedShards=[])
+            listed = await older.beat()
+            reply = await older.send(late)
+
+        assert reply["grants"] == listed["grants"]
+
+    asyncio.run(scenario())
+
+
 def test_a_join_whose_answer_was_lost_is_taken_in_again_and_waits_for_the_lost_grant() -> None:
     async def scenario() -> None:
         async with admitting() as stage:
@@ -146,6 +160,7 @@ def test_a_member_that_overruns_the_rebalance_timeout_is_fenced_whole_and_its_sh
             before = await stage.states()
             await stage.pass_time(2, other)
             after = await stage.states()
+            shards = (await stage.service.http.get(f"{MONITORED}/assignments")).json()["shards"]
             told = await stuck.beat()
             await stage.pass_time(9, other)
             waiting = set(other.owned)
@@ -155,6 +170,7 @@ def test_a_member_that_overruns_the_rebalance_timeout_is_fenced_whole_and_its_sh
             {"web-m0": "ACTIVE", "web-m1": "ACTIVE"},
             {"web-m0": "FENCED", "web-m1": "ACTIVE"},
         )
+        assert [shard["state"] for shard in shards] == ["LAPSED", "LAPSED"]
         assert (told["status"], waiting, other.owned) == ("FENCED_MEMBER_EPOCH", set(), {0, 1})
 
     asyncio.run(scenario())
