@@ -14,6 +14,13 @@ OF_BILLING = {"streamPrefix": "orders", "consumerGroup": "billing"}
 WALL_MS = 1_700_000_000_000
 
 
+async def get(service: Running, path: str, **params: Any) -> Any:
+    """The answer's JSON; it has to be a good one."""
+    answer = await service.http.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
 async def owning(service: Running, *, ticked: bool = False, **fields: Any) -> dict[str, Any]:
     """Both shards owned and listed by web-m0; its last answer. ``fields`` go with every beat after the join."""
     await service.http.post(GROUP, json={**ASKED, "initialShardCount": 2})

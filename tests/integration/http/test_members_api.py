@@ -185,6 +185,8 @@ def test_health_is_measured_and_readiness_follows_it() -> None:
             "loop": "UP",
             "store": "UP",
             "invariantViolations": [],
+            "exclusivity": "fenced",
+            "cooperativeGroups": [],
         }
         assert (ready.status_code, ready.json(), head.status_code) == (200, {"status": "UP"}, 200)
 

@@ -1,14 +1,12 @@
 """Monitoring over HTTP: what people see of members, lag, records and the past."""
 
 import asyncio
-import base64
-from typing import Any
 
 import pytest
 
 from streamshard.entrypoints.http.app import create_app
-from tests.integration.http.service import ASKED, GROUP, STREAM, Running, beat, running
-from tests.integration.http.stage import HEARTBEAT, MONITORED, holding, owning, publish, read
+from tests.integration.http.service import ASKED, GROUP, STREAM, beat, running
+from tests.integration.http.stage import HEARTBEAT, MONITORED, get, holding, owning, publish, read
 
 PROGRESS = {
     "shard": {"shardIndex": 1},
@@ -19,12 +17,6 @@ PROGRESS = {
     "inFlight": 1,
     "readState": "READING",
 }
-
-
-async def get(service: Running, path: str, **params: Any) -> Any:
-    answer = await service.http.get(path, params=params)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 def test_without_accounts_nobody_is_anybody_and_may_do_everything() -> None:
@@ -237,159 +229,6 @@ def test_an_unknown_group_needs_nobody_and_says_why() -> None:
 
         nothing = {"backlog": 0, "lag": 0, "pending": 0, "shards": 0, "maxReplicas": 0, "suggestedReplicas": 0}
         assert scale == {**nothing, "warning": "no stream 'orders': create it first"}
-
-    asyncio.run(scenario())
-
-
-def test_records_are_paged_from_either_end_and_nobodys_position_moves() -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            await owning(service)
-            ids = await publish(service, 0, b"a", b"b", b"c")
-            path = MONITORED + "/shards/0/messages"
-
-            newest = await get(service, path, limit=2)
-            rest = await get(service, path, limit=2, cursor=newest["nextCursor"])
-            oldest = await get(service, path, direction="FORWARD", limit=1)
-            offsets = await get(service, MONITORED + "/offsets")
-
-        assert [r["recordId"] for r in newest["records"] + rest["records"]] == [ids[2], ids[1], ids[0]]
-        assert (rest["nextCursor"], oldest["nextCursor"]) == (None, ids[0])
-        assert {**oldest, "records": 0} == {
-            "streamPrefix": "orders",
-            "consumerGroup": "billing",
-            "shard": {"shardIndex": 0},
-            "streamKey": "orders:0",
-            "direction": "FORWARD",
-            "limit": 1,
-            "records": 0,
-            "nextCursor": ids[0],
-        }
-        assert oldest["records"] == [
-            {
-                "recordId": "1700000000001-0",
-                "fields": {"payload": "a"},
-                "fieldsBase64": None,
-                "payload": "a",
-                "recordTime": "2023-11-14T22:13:20.001Z",
-                "recordTimestampMs": 1_700_000_000_001,
-            }
-        ]
-        assert (offsets["totalPendingCount"], offsets["totalLag"]) == (0, 3)
-
-    asyncio.run(scenario())
-
-
-def test_what_is_no_text_is_shown_octet_by_octet() -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            await owning(service)
-            service.world.add("orders:0", {b"\xff": b"\x00", b"payload": b"ok"})
-            (record,) = (await get(service, MONITORED + "/shards/0/messages"))["records"]
-
-        octets = [(base64.b64decode(f["name"]), base64.b64decode(f["value"])) for f in record["fieldsBase64"]]
-        assert octets == [(b"\xff", b"\x00"), (b"payload", b"ok")]
-        assert (record["fields"], record["payload"]) == ({"payload": "ok"}, "ok")
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("limit=0", "limit"),
-        ("limit=1001", "limit"),
-        ("limit=-1", "limit"),
-        ("limit=1e3", "limit"),
-        ("limit=", "limit"),
-        ("limit=%D9%A1", "limit"),
-        ("direction=forward", "direction"),
-        ("direction=", "direction"),
-        ("cursor=x", "cursor"),
-        ("cursor=5", "cursor"),
-        ("cursor=99999999999999999999-0", "cursor"),
-        ("cursor=%ff", "query"),
-    ],
-)
-def test_a_page_that_can_not_be_is_refused(query: str, field: str) -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            await owning(service)
-            answer = await service.http.get(f"{MONITORED}/shards/0/messages?{query}")
-
-        assert (answer.status_code, answer.json()["message"].partition(":")[0]) == (400, field)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize(("shard", "status"), [("2", 404), ("x", 400), ("-1", 400), ("16384", 400), ("", 400)])
-def test_a_shard_that_can_not_be_is_400_and_one_that_is_not_404(shard: str, status: int) -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            await owning(service)
-            answer = await service.http.get(f"{MONITORED}/shards/{shard}/messages")
-
-        assert answer.status_code == status
-
-    asyncio.run(scenario())
-
-
-def test_events_tell_who_came_what_moved_and_why() -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            answer = await owning(service)
-            service.clock.advance(60_000)
-            await service.http.post(HEARTBEAT, json={**holding(answer, 9), "memberEpoch": -1, "holds": []})
-            told = await get(service, MONITORED + "/events")
-            last = await get(service, MONITORED + "/events", limit=2)
-
-        assert [(e["scope"], e["kind"]) for e in told["events"]] == [
-            ("STREAM", "stream-creating"),
-            ("STREAM", "stream-active"),
-            ("GROUP", "group-created"),
-            ("GROUP", "member-joined"),
-            ("GROUP", "granted"),
-            ("GROUP", "member-left"),
-            ("GROUP", "released"),
-        ]
-        assert told["events"][-1] == {
-            "at": "2023-11-14T22:14:20.000Z",
-            "scope": "GROUP",
-            "kind": "released",
-            "memberId": "web-m0",
-            "shards": [{"shardIndex": 0}, {"shardIndex": 1}],
-            "text": "2 shards: let go",
-        }
-        assert last["events"] == told["events"][-2:]
-        token = answer["grants"][0]["token"]
-        span = {"memberId": "web-m0", "token": token, "since": "2023-11-14T22:13:20.000Z"}
-        assert told["ownership"][0] == {
-            "shardIndex": 0,
-            "streamKey": "orders:0",
-            "held": [{**span, "until": "2023-11-14T22:14:20.000Z"}],
-        }
-
-    asyncio.run(scenario())
-
-
-def test_a_shard_that_is_held_has_no_end_yet() -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            await owning(service)
-            (first, _) = (await get(service, MONITORED + "/events"))["ownership"]
-
-        assert [(held["memberId"], held["until"]) for held in first["held"]] == [("web-m0", None)]
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("limit", ["0", "129", "x"])
-def test_a_bad_number_of_events_is_refused(limit: str) -> None:
-    async def scenario() -> None:
-        async with running() as service:
-            answer = await service.http.get(f"{MONITORED}/events?limit={limit}")
-
-        assert (answer.status_code, answer.json()["message"].partition(":")[0]) == (400, "limit")
 
     asyncio.run(scenario())
 

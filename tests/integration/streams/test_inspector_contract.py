@@ -143,7 +143,7 @@ def test_every_octet_of_a_record_is_shown(make_rig: MakeRig) -> None:
     async def scenario(rig: Rig, inspector: StreamInspector) -> None:
         await rig.backend.provision([provision((BILLING, "0"))])
         odd = {b"\x00\xff": bytes(range(256)), b"": b"", "naïve".encode(): b"\r\n"}
-        record = await rig.log.append(KEY, {**odd}, None)
+        record = await rig.log.append(KEY, {name: octets for name, octets in odd.items()}, None)
 
         (page, nothing) = await inspector.pages(ORDERS, [ZERO, MISSING], Wanted(Direction.BACKWARD, 10))
 
