@@ -288,7 +288,10 @@ class Desk:
             same_rows={(key.group, i): mark for i, mark in change.same_rows.items()},
             drop_rows=tuple((key.group, i) for i in change.drop_rows),
         )
-        await self._apply(transaction, key, change.nonce)
+        try:
+            await self.store.commit(transaction)
+        except CommitUncertain:
+            await self._look_up(key, change.nonce, change.row)
         self.note(chronicle.group_events(before, change.record))
         self._committed(known, change.record, change.row)
 
@@ -297,14 +300,11 @@ class Desk:
         record, key = known.record, known.record.key
         _check_sound(known)
         same = GroupChange(key, record.version)
-        await self._apply(Transaction(key.prefix, known.sight.source, groups=(same,), row=row), key, row.row.mark)
-        self._renewed(known, row.row)
-
-    async def _apply(self, transaction: Transaction, key: GroupKey, nonce: Nonce) -> None:
         try:
-            await self.store.commit(transaction)
+            await self.store.commit(Transaction(key.prefix, known.sight.source, groups=(same,), row=row))
         except CommitUncertain:
-            await self._look_up(key, nonce, transaction.row)
+            await self._look_up(key, row.row.mark, row)
+        self._renewed(known, row.row)
 
     async def _look_up(self, key: GroupKey, nonce: Nonce, row: RowWrite | None) -> None:
         found = await self.load_group(key)

@@ -70,9 +70,9 @@ class Heartbeats:
     async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
         """One decision; None if it has to be taken again on a fresh load."""
         desk = self._desk
+        if not fresh and (said := _recalled(desk, key, beat)) is not None:
+            return await self._repeat(*said, beat)
         stream, copy = await self._remembered(key, fresh=fresh)
-        if copy is not None and (said := _recalled(copy, stream, beat)) is not None:
-            return await self._repeat(copy, stream, beat, said)
         known = copy or await desk.load_group(key)
         await desk.prove(known, stream)
         beat = identified(known.record, beat)
@@ -99,7 +99,7 @@ class Heartbeats:
                 return None
 
     async def _repeat(
-        self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, said: Remembered
+        self, known: KnownGroup, stream: StreamRecord, said: Remembered, beat: Heartbeat
     ) -> HeartbeatReply:
         """Renew a member that says what it said before: one commit, and nothing to decide."""
         assert beat.instance is not None, "only identified heartbeats are remembered"
@@ -197,12 +197,16 @@ class Heartbeats:
         return True
 
 
-def _recalled(known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> Remembered | None:
+def _recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, StreamRecord, Remembered] | None:
     """What is known of a new attempt without deciding it; nothing while the record itself is in doubt."""
-    if known.routine is None or known.lost is not None or not known.sight.proven or beat.instance is None:
+    known, stream = desk.groups.get(key), desk.layouts.get(key.prefix)
+    if known is None or stream is None or known.routine is None or known.lost is not None or not known.sight.proven:
         return None
-    row = known.rows.get(beat.instance)
-    return known.routine.recall(stream, known.record, beat) if row is not None and beat.seq > row.seq else None
+    row = known.rows.get(beat.instance) if beat.instance is not None else None
+    if row is None or beat.seq <= row.seq:
+        return None
+    said = known.routine.recall(stream, known.record, beat)
+    return None if said is None else (known, stream, said)
 
 
 def _remember(

@@ -57,6 +57,14 @@ class Extension:
     token: Token
 
 
+@attrs.define(eq=False)
+class Likeness:
+    """Shared by answers that differ in ``seq`` and ``response_to`` alone, for whoever writes them down."""
+
+    written: tuple[bytes, ...] | None = None
+    """What they have in common, as it was written last."""
+
+
 @attrs.frozen
 class HeartbeatReply:
     """The answer to one attempt; durations, never timestamps."""
@@ -84,6 +92,7 @@ class HeartbeatReply:
     retry_after_ms: Millis | None = None
     retry_reason: RetryReason | None = None
     message: str | None = None
+    likeness: Likeness | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen

@@ -18,14 +18,14 @@ from streamshard.core.group import GroupRecord
 from streamshard.core.handover import listed
 from streamshard.core.ids import InstanceId
 from streamshard.core.outcome import Accepted, Standing
-from streamshard.core.replies import HeartbeatReply
+from streamshard.core.replies import HeartbeatReply, Likeness
 from streamshard.core.stream import StreamRecord
 
 TOLD_ANEW = frozenset({"seq", "request_id", "available", "progress"})
 """What a heartbeat may say differently; the first two come back in its answer, the others stand in its row."""
 
-ECHOED = frozenset({"seq", "response_to"})
-"""What an answer takes from its heartbeat."""
+ECHOED = frozenset({"seq", "response_to", "likeness"})
+"""What an answer takes from its heartbeat, and what tells that it takes nothing else."""
 
 _words: Callable[[Heartbeat], Any] = attrgetter(*(f.name for f in attrs.fields(Heartbeat) if f.name not in TOLD_ANEW))
 
@@ -62,7 +62,7 @@ class Routine:
         """Keep what was decided of ``beat`` on this state; what may come out otherwise next time is passed over."""
         if _repeatable(self.record, beat, decision):
             told = {f.name: getattr(reply, f.name) for f in attrs.fields(HeartbeatReply) if f.name not in ECHOED}
-            answer = functools.partial(HeartbeatReply, **told)
+            answer = functools.partial(HeartbeatReply, likeness=Likeness(), **told)
             self._said[decision.instance] = Remembered(_words(beat), decision.standing, answer)
 
 

@@ -10,7 +10,7 @@ from streamshard.core.group import ShardProgress
 from streamshard.core.ids import Epoch, Generation, InstanceId, MemberId, Millis, RecordId, Seq, ShardIndex, Token, View
 from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReason, Status
 from streamshard.core.timing import Timing
-from streamshard.entrypoints.http.heartbeats import decode_heartbeat, encode_reply, rejected
+from streamshard.entrypoints.http.heartbeats import HeartbeatBody, Refused, decode_heartbeat, encode_reply, rejected
 from streamshard.errors import InvalidRequest
 
 WEB = MemberId("web-m0")
@@ -57,11 +57,17 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+def heartbeat(body: HeartbeatBody) -> Heartbeat:
+    """What a body that is not refused says."""
+    command = body.command(WEB)
+    assert isinstance(command, Heartbeat)
+    return command
+
+
 def test_every_field_reaches_the_command() -> None:
     body = decode_heartbeat(raw(EVERYTHING))
 
-    assert body.refusal(WEB) is None
-    assert body.heartbeat(WEB) == Heartbeat(
+    assert body.command(WEB) == Heartbeat(
         member=WEB,
         intent=Intent.STAY,
         epoch=Epoch(3),
@@ -86,11 +92,11 @@ def test_every_field_reaches_the_command() -> None:
 
 @pytest.mark.parametrize(("epoch", "intent"), [(0, Intent.JOIN), (-1, Intent.LEAVE), (1, Intent.STAY)])
 def test_the_epochs_meaning_is_decoded_at_the_edge(epoch: int, intent: Intent) -> None:
-    assert decode_heartbeat(raw(FULL, memberEpoch=epoch)).heartbeat(WEB).intent is intent
+    assert heartbeat(decode_heartbeat(raw(FULL, memberEpoch=epoch))).intent is intent
 
 
 def test_an_older_client_is_numbered_by_its_metadata_version() -> None:
-    beat = decode_heartbeat(raw(BARE)).heartbeat(WEB)
+    beat = heartbeat(decode_heartbeat(raw(BARE)))
 
     assert (beat.instance, beat.seq, beat.holds) == (None, Seq(7), ())
 
@@ -109,7 +115,7 @@ def test_an_older_client_is_numbered_by_its_metadata_version() -> None:
 def test_a_shard_is_finished_once_it_is_revoked_and_nothing_of_it_is_in_flight(
     report: dict[str, Any], finished: tuple[int, ...]
 ) -> None:
-    beat = decode_heartbeat(raw(BARE, revokingShards=[{"shard": {"shardIndex": 2}, **report}])).heartbeat(WEB)
+    beat = heartbeat(decode_heartbeat(raw(BARE, revokingShards=[{"shard": {"shardIndex": 2}, **report}])))
 
     assert (beat.revoking, beat.revoked) == ((2,), finished)
 
@@ -169,16 +175,18 @@ def test_an_ill_typed_field_is_named(field: str, value: object, told: str) -> No
     ],
 )
 def test_what_can_be_read_may_still_be_refused(fields: dict[str, Any], status: Status, told: str) -> None:
-    refusal = decode_heartbeat(raw(FULL, **fields)).refusal(WEB)
+    refused = decode_heartbeat(raw(FULL, **fields)).command(WEB)
 
-    assert refusal is not None
-    assert (refusal[0], refusal[1].partition(":")[0]) == (status, told)
+    assert isinstance(refused, Refused)
+    assert (refused.status, refused.why.partition(":")[0]) == (status, told)
 
 
 def test_a_rejected_answer_has_no_group_values_and_the_epoch_that_was_sent() -> None:
     body = decode_heartbeat(raw(FULL, memberEpoch=-2))
 
-    answer = json.loads(encode_reply(rejected(body, WEB, Status.INVALID_REQUEST, "memberEpoch: why", Timing())))
+    answer = json.loads(
+        encode_reply(rejected(body, WEB, Refused(Status.INVALID_REQUEST, "memberEpoch: why"), Timing()))
+    )
 
     assert answer == {
         "responseTo": "r-1",

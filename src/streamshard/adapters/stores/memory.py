@@ -168,7 +168,7 @@ class MemoryStore:
         for name, instance in transaction.drop_rows:
             self._shelf.rows.get(GroupKey(transaction.prefix, name), {}).pop(instance, None)
         if (write := transaction.row) is not None:
-            self._shelf.rows.setdefault(GroupKey(transaction.prefix, write.group), {})[write.row.instance] = write.row
+            self._shelf.rows.setdefault(_beside(transaction, write), {})[write.row.instance] = write.row
 
     def _write_group(self, change: GroupChange, undo: list[Callable[[], object]]) -> None:
         if change.value is None:
@@ -197,7 +197,7 @@ class MemoryStore:
                 raise RevisionConflict(f"group {str(group.key)!r} has moved on")
 
     def _check_row(self, transaction: Transaction, write: RowWrite) -> None:
-        key = GroupKey(transaction.prefix, write.group)
+        key = _beside(transaction, write)
         written = [change.value for change in transaction.groups if change.value is not None and change.key == key]
         if not isinstance(written[-1] if written else self._shelf.groups.get(key), GroupRecord):
             raise RevisionConflict(f"group {str(key)!r} has no record that a row could stand beside")
@@ -210,6 +210,14 @@ class MemoryStore:
 
     def _live(self, key: GroupKey) -> bool:
         return isinstance(self._shelf.groups.get(key), GroupRecord)
+
+
+def _beside(transaction: Transaction, write: RowWrite) -> GroupKey:
+    """The key of the row's record; the very one that the transaction names, if it does, as that is found faster."""
+    for change in transaction.groups:
+        if change.key.group == write.group:
+            return change.key
+    return GroupKey(transaction.prefix, write.group)
 
 
 def _is(stored: AnyStream | AnyGroup | None, expected: Version | None) -> bool:

@@ -15,7 +15,7 @@ from streamshard.core.replies import HeartbeatReply, Status
 from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
 from streamshard.entrypoints.http.exchange import Reply, Request
-from streamshard.entrypoints.http.heartbeats import HeartbeatBody, encode_reply, rejected
+from streamshard.entrypoints.http.heartbeats import HeartbeatBody, Refused, encode_reply, rejected
 from streamshard.errors import InvalidRequest
 
 MOST_HEARTBEATS = 1_000
@@ -86,8 +86,8 @@ def _understood(item: bytes, timing: Timing) -> _Asked | HeartbeatReply:
         member = check_member(body.member_id)
     except InvalidRequest as refusal:
         return _spoilt(item, refusal.message, timing)
-    problem = body.refusal(member)
-    return rejected(body, member, *problem, timing) if problem is not None else _Asked(key, body.heartbeat(member))
+    command = body.command(member)
+    return rejected(body, member, command, timing) if isinstance(command, Refused) else _Asked(key, command)
 
 
 def _spoilt(item: bytes, why: str, timing: Timing) -> HeartbeatReply:

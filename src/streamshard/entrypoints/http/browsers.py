@@ -5,6 +5,7 @@ can connect. A page may send some requests anywhere (hence `Origin`), and may ha
 to this machine (hence `Host`).
 """
 
+import functools
 import ipaddress
 
 from starlette.types import Scope
@@ -28,6 +29,7 @@ def refuse_other_names(scope: Scope) -> None:
         raise Forbidden("the Host header names another machine: use http://127.0.0.1:PORT or http://localhost:PORT")
 
 
+@functools.lru_cache(maxsize=64)  # every request of a caller names the same
 def _is_loopback(text: str) -> bool:
     try:
         return ipaddress.ip_address(text).is_loopback

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 import msgspec
@@ -134,18 +134,21 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     advertised_url: LongText = None
     client_version: LongText = None
 
-    def refusal(self, member: MemberId) -> tuple[Status, str] | None:
-        """Why a body that can be read is refused all the same; None if it is not."""
+    def command(self, member: MemberId) -> "Heartbeat | Refused":
+        """What is to be decided, or why a body that can be read is refused all the same."""
+        parts = (self.owned_shards, self.revoking_shards, self.holds or ())
+        named = remembered_names(*parts) if sum(map(len, parts)) <= FEW else names(*parts)
+        return self._refusal(member, named) or self._heartbeat(member, named)
+
+    def _refusal(self, member: MemberId, named: "Named") -> "Refused | None":
         if self.protocol_version != PROTOCOL_VERSION:
             why = f"protocolVersion: this coordinator speaks {PROTOCOL_VERSION} only: use a client that does"
-            return Status.UNSUPPORTED_PROTOCOL, why
-        problem = self._identity_problem(member) or self._shard_problem()
-        return None if problem is None else (Status.INVALID_REQUEST, problem)
+            return Refused(Status.UNSUPPORTED_PROTOCOL, why)
+        problem = self._identity_problem(member) or named.problem or self._progress_problem()
+        return None if problem is None else Refused(Status.INVALID_REQUEST, problem)
 
-    def heartbeat(self, member: MemberId) -> Heartbeat:
-        """The command; ask `refusal` first."""
+    def _heartbeat(self, member: MemberId, named: "Named") -> Heartbeat:
         legacy = self.instance_id is None
-        named = self._named
         return Heartbeat(
             member=member,
             intent=_INTENTS.get(self.member_epoch, Intent.STAY),
@@ -189,14 +192,16 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             return "memberEpoch: must be -1 to leave, 0 to join or the epoch last received"
         return None
 
-    def _shard_problem(self) -> str | None:
-        progress = [part.shard.shard_index for part in self.shard_progress]
-        return self._named.problem or _out_of_range("shardProgress", progress)
+    def _progress_problem(self) -> str | None:
+        return _out_of_range("shardProgress", [part.shard.shard_index for part in self.shard_progress])
 
-    @property
-    def _named(self) -> "Named":
-        parts = (self.owned_shards, self.revoking_shards, self.holds or ())
-        return remembered_names(*parts) if sum(map(len, parts)) <= FEW else names(*parts)
+
+@attrs.frozen
+class Refused:
+    """A body that can be read, and is not decided upon."""
+
+    status: Status
+    why: str
 
 
 @attrs.frozen
@@ -270,10 +275,10 @@ def _record_id(text: str | None) -> RecordId | None:
     return None if text is None else RecordId(text)
 
 
-def rejected(body: HeartbeatBody, member: MemberId, status: Status, why: str, timing: Timing) -> HeartbeatReply:
+def rejected(body: HeartbeatBody, member: MemberId, refused: Refused, timing: Timing) -> HeartbeatReply:
     """An answer of the rejected family: no group values, empty sets, the epoch that was sent."""
     return HeartbeatReply(
-        status=status,
+        status=refused.status,
         member=member,
         epoch=Epoch(body.member_epoch),
         seq=Seq(body.seq or 0),
@@ -281,7 +286,7 @@ def rejected(body: HeartbeatBody, member: MemberId, status: Status, why: str, ti
         rebalance_timeout_ms=timing.rebalance_timeout_ms,
         lease_ms=timing.lease_ms,
         response_to=body.request_id,
-        message=why,
+        message=refused.why,
     )
 
 
@@ -290,10 +295,25 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_reply(reply: HeartbeatReply) -> bytes:
-    """The answer's JSON; shards sorted by index."""
+    """The answer's JSON; shards sorted by index. What answers have in common is written once."""
+    likeness = reply.likeness
+    if likeness is None:
+        return _written(reply, reply.response_to, reply.seq)
+    if likeness.written is None:
+        likeness.written = tuple(_written(reply, _GAP, _GAP).split(_GAP_BYTES))
+    before, between, after = likeness.written
+    return b"".join((before, _encode(reply.response_to), between, b"%d" % reply.seq, after))
+
+
+_GAP_BYTES = b"\0"
+"""JSON has no such byte: in texts it is escaped."""
+_GAP: Any = msgspec.Raw(_GAP_BYTES)
+
+
+def _written(reply: HeartbeatReply, response_to: str, seq: int) -> bytes:
     return _encode(
         answers.HeartbeatAnswer(
-            response_to=reply.response_to,
+            response_to=response_to,
             status=reply.status,
             member_id=reply.member,
             member_epoch=reply.epoch,
@@ -308,7 +328,7 @@ def encode_reply(reply: HeartbeatReply) -> bytes:
                 metadata_version=reply.metadata_version,
             ),
             lease_ms=reply.lease_ms,
-            seq=reply.seq,
+            seq=seq,
             view=reply.view,
             grants=[
                 answers.Grant(shard_index=grant.shard, token=grant.token, generation=grant.generation)

@@ -2,7 +2,7 @@
 
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http.exchange import Reply, Request
-from streamshard.entrypoints.http.heartbeats import decode_heartbeat, encode_reply, rejected
+from streamshard.entrypoints.http.heartbeats import Refused, decode_heartbeat, encode_reply, rejected
 
 
 class Members:
@@ -15,9 +15,9 @@ class Members:
         """POST ``…/members/{m}/heartbeat``."""
         key, member = request.key, request.member
         body = decode_heartbeat(request.body)
-        refusal = body.refusal(member)
-        if refusal is not None:
-            reply = rejected(body, member, *refusal, self._coordinator.settings.timing)
+        command = body.command(member)
+        if isinstance(command, Refused):
+            reply = rejected(body, member, command, self._coordinator.settings.timing)
         else:
-            reply = await self._coordinator.heartbeat(key, body.heartbeat(member))
+            reply = await self._coordinator.heartbeat(key, command)
         return Reply(200, encode_reply(reply))
