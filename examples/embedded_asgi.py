@@ -33,7 +33,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """The host's lifespan opens the store and keeps the ticks going: those of mounted applications are not run."""
     traffic = Traffic()
     async with service(SETTINGS) as built:
-        app.mount("/coordinator", create_app(built.coordinator, traffic=traffic))
+        app.mount("/coordinator", create_app(built.coordinator, traffic=traffic, inspector=built.inspector))
         async with ticking(Ticker(built.coordinator, built.clock, SETTINGS.timing.tick_ms, traffic.let_pass)):
             yield
 
