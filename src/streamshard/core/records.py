@@ -57,7 +57,7 @@ class ClaimReply:
     last_delivered: RecordId | None = None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots, making one costs three times as much
 class Append:
     """A record to add to an existing key, encoded already; ``max_len`` trims the key, about or ``exact``-ly."""
 

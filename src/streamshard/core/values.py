@@ -20,7 +20,7 @@ def encode_fields(fields: Mapping[str | bytes, Value]) -> dict[bytes, bytes]:
     Raises `InvalidRequest` without fields, for more than `MOST_BYTES`, two names of the same bytes, text or
     numbers that can't be written; `TypeError` for other types, booleans among them.
     """
-    if not isinstance(fields, Mapping):
+    if type(fields) is not dict and not isinstance(fields, Mapping):
         raise TypeError(f"fields: must be a mapping of names to values, not {type(fields).__name__}")
     if not fields:
         raise InvalidRequest("fields: a record needs at least one field")

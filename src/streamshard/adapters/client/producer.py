@@ -1,6 +1,8 @@
 """Publishing: route by the coordinator's metadata, and never write to a shard that nobody reads."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -26,7 +28,7 @@ BYTES_AT_ONCE = 1_000_000
 UNCERTAIN_PAUSE = Millis(200)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots, making one costs three times as much
 class Published:
     """Where a record went. ``version``: the layout version it was routed by."""
 
@@ -68,17 +70,31 @@ class _Draft:
     fields: dict[bytes, bytes]
     result: Published | Failure | None = None
     doubt: MaybeWritten | None = None
+    waiter: "asyncio.Future[Published] | None" = None
+
+    def end(self, result: Published | Failure) -> None:
+        """Tell the result to whoever waits for this record alone."""
+        self.result = result
+        if self.waiter is None or self.waiter.done():
+            return
+        if isinstance(result, Published):
+            self.waiter.set_result(result)
+        else:
+            self.waiter.set_exception(result)
 
     def fail(self, failure: Failure) -> None:
         """End without success; what may be written already stays in doubt, whatever a later attempt said."""
         if self.doubt is None or isinstance(failure, MaybeWritten):
-            self.result = failure
+            self.end(failure)
         else:
-            self.result = MaybeWritten(f"{self.doubt.message}; then: {failure.message}")
+            self.end(MaybeWritten(f"{self.doubt.message}; then: {failure.message}"))
 
 
 class Producer:
-    """Publishes to the shards of one stream; belongs to one event loop. `close` only ends its watch."""
+    """Publishes to the shards of one stream; belongs to one event loop. `close` only ends its watch.
+
+    What is published in one turn of the loop is sent together; each record has its own result.
+    """
 
     def __init__(self, options: Publishing, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> None:
         self._options = options
@@ -86,6 +102,8 @@ class Producer:
         self._clock, self._entropy = clock, entropy
         self._routes = Routes(options.key, api, clock, entropy, options.refresh_interval)
         self._turn = int(entropy.fraction() * 2**16)
+        self._line: list[_Draft] = []
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def publish(self, key: Key, fields: Fields) -> Published:
         """Append one record to the shard of ``key`` (None: the shards take turns).
@@ -95,11 +113,12 @@ class Producer:
         `TypeError` and `InvalidRequest` for what can't be a key or a value. Nothing was sent after the last five.
         """
         draft = self._draft(key, fields)
-        await self._deliver([draft], await self._routes.current())
-        assert draft.result is not None, "a delivery ends with a result"
-        if isinstance(draft.result, Published):
-            return draft.result
-        raise draft.result
+        loop = asyncio.get_running_loop()
+        draft.waiter = loop.create_future()
+        if not self._line:
+            loop.call_soon(self._send_line)
+        self._line.append(draft)
+        return await draft.waiter
 
     async def publish_many(self, records: Iterable[tuple[Key, Fields]]) -> list[Published | Failure]:
         """Publish each; a result or a failure for each, in their order.
@@ -136,6 +155,29 @@ class Producer:
             return _Draft(key_bytes(key), encoded)
         self._turn += 1
         return _Draft(self._turn, encoded)
+
+    def _send_line(self) -> None:
+        """Begin to deliver what was published in this turn; whoever has given up since sends nothing."""
+        line, self._line = [draft for draft in self._line if draft.waiter and not draft.waiter.done()], []
+        for part in _parts(line):
+            sending = asyncio.get_running_loop().create_task(self._deliver_part(part))
+            self._sending.add(sending)
+            sending.add_done_callback(partial(self._delivered, part))
+
+    def _delivered(self, drafts: list[_Draft], sending: "asyncio.Task[None]") -> None:
+        """Whatever ended the delivery is what those hear that have no result."""
+        self._sending.discard(sending)
+        error = None if sending.cancelled() else sending.exception()
+        for draft in drafts:
+            if draft.waiter is None or draft.waiter.done():
+                continue
+            if error is None:
+                draft.waiter.cancel()
+            else:
+                draft.waiter.set_exception(error)
+
+    async def _deliver_part(self, drafts: list[_Draft]) -> None:
+        await self._deliver(drafts, await self._routes.current())
 
     async def _deliver(self, drafts: list[_Draft], routing: Routing) -> None:
         for attempt in range(1, self._options.max_attempts + 1):
@@ -175,7 +217,7 @@ class Producer:
         version = routing.layout_version
         for draft, shard, key, outcome in zip(drafts, shards, keys, outcomes, strict=True):
             if isinstance(outcome, str):
-                draft.result = Published(outcome, shard, key, version)
+                draft.end(Published(outcome, shard, key, version))
             else:
                 self._missed(draft, outcome, key, attempt)
 
