@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar, Unpack
 
@@ -15,16 +15,16 @@ from streamshard.adapters.client.bridge import BridgedCoordinator, WatchedBridge
 from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.poller import Poller, Reading
-from streamshard.adapters.client.producer import Producer, Publishing
+from streamshard.adapters.client.producer import Producer, Publishing, Trim
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
 from streamshard.adapters.watchtower import Watchable, WatchedCoordinator
 from streamshard.core.ids import MemberId, Millis
-from streamshard.core.ports import CoordinatorApi, ShardLog, Watching
+from streamshard.core.ports import CoordinatorApi, Redelivering, ShardLog, Watching
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
-from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected
+from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ DEFAULT_REDIS = "redis://127.0.0.1:6379"
 LEAVE_GRACE_S = 2.0
 START_PAUSE_S = 0.25
 
+_Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 Where: TypeAlias = str | Sequence[str] | CoordinatorApi | None
 Connecting: TypeAlias = Callable[[asyncio.AbstractEventLoop], contextlib.AbstractAsyncContextManager[CoordinatorApi]]
@@ -83,7 +84,9 @@ class StreamApp:
         Options, with their defaults: ``concurrency=1`` logical members; ``max_workers=16`` handlers at a
         time per member; ``batch=None`` (or the most records of one shard per call: the handler gets a
         `Batch`); ``ack="explicit"`` (or ``"on_success"``); ``redeliver_after=30.0`` seconds until a record
-        that was not acknowledged comes again; ``page=64`` records per read; ``sweep_every=15.0``;
+        that was not acknowledged comes again; ``max_deliveries=None`` (or after how many a record is kept in
+        ``PREFIX:dlq`` instead); ``failure="leave_pending"`` (or ``"xnack"``); ``ack_mode="auto"`` (or
+        ``"xack"``, ``"xackdel"``); ``page=64`` records per read; ``sweep_every=15.0``;
         ``member_id=None``; ``on_assigned``, ``on_revoked``, ``on_lost``: called with member, shard, token.
         Raises `ConfigurationError`.
         """
@@ -111,10 +114,17 @@ class StreamApp:
         max_len: int | None = None,
         max_attempts: int = 2,
         refresh_interval: float = 30.0,
+        trim: Trim = "approximate",
+        retry_uncertain: bool = False,
     ) -> Producer:
-        """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop."""
+        """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop.
+
+        ``retry_uncertain``: send again, which may duplicate, what may be written already. Raises
+        `ConfigurationError`.
+        """
         check_limits(refresh_interval=refresh_interval)
-        options = Publishing(group_key(prefix, group), max_len, max_attempts, Millis(int(refresh_interval * 1000)))
+        pause = Millis(int(refresh_interval * 1000))
+        options = Publishing(group_key(prefix, group), max_len, max_attempts, pause, trim, retry_uncertain)
         producer = Producer(options, self._api, self._log, self._clock, self._entropy)
         self._closing.push_async_callback(producer.close)
         return producer
@@ -146,6 +156,7 @@ class StreamApp:
         try:
             for listener in self._listeners:
                 await self._check(listener)
+            await self._check_server()
             if self._listeners:
                 self._join()
         except BaseException:
@@ -216,17 +227,33 @@ class StreamApp:
         await asyncio.gather(quiet, return_exceptions=True)
 
     async def _check(self, listener: Listener) -> None:
+        routing = await self._patiently(lambda: self._api.routing(listener.key))
+        if routing.shard_count == 0 and not routing.resharding_active:
+            raise ConfigurationError(f"{listener.key}: the stream has no shards: scale it out before listening")
+
+    async def _check_server(self) -> None:
+        demanding = [listener for listener in self._listeners if listener.demanding]
+        if not demanding:
+            return
+        if not isinstance(self._log, Redelivering):
+            raise ConfigurationError(
+                f"redis: {type(self._log).__name__} lacks what max_deliveries, 'xnack' and 'xackdel' need of a ShardLog"
+            )
+        server = await self._patiently(self._log.abilities)
+        for listener in demanding:
+            problem = listener.problem(server)
+            if problem is not None:
+                raise ConfigurationError(f"{listener.key}: {problem}")
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
         ends_at = self._clock.boot() + self._start_timeout * 1000
         while True:
             try:
-                routing = await self._api.routing(listener.key)
-                break
-            except CoordinatorUnreachable:
+                return await ask()
+            except (CoordinatorUnreachable, StreamUnavailable):
                 if self._clock.boot() >= ends_at:
                     raise
                 await asyncio.sleep(START_PAUSE_S)
-        if routing.shard_count == 0 and not routing.resharding_active:
-            raise ConfigurationError(f"{listener.key}: the stream has no shards: scale it out before listening")
 
     def _join(self) -> None:
         home = asyncio.get_running_loop()
