@@ -28,6 +28,11 @@ logger = logging.getLogger(__name__)
 GRACE_SECONDS = 10
 """How long requests under way may take once the coordinator is told to stop."""
 
+LAST_SECONDS = 1
+"""How long after that; by then only refusals are on their way."""
+
+LOOK_SECONDS = 0.05
+
 KEEP_ALIVE_SECONDS = 75
 """Longer than members and producers pause between requests, so that they need not connect anew."""
 
@@ -81,7 +86,7 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 ws="none",
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=GRACE_SECONDS,
+                timeout_graceful_shutdown=LAST_SECONDS,
             )
         )
         self._traffic = traffic
@@ -100,6 +105,14 @@ class _Server(uvicorn.Server):
         """The first signal stops gracefully, a second SIGINT at once."""
         self._traffic.close()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Go on listening while requests are under way: that we stop says more than a connection refused."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + GRACE_SECONDS
+        while self._traffic.busy and not self.force_exit and loop.time() < ends_at:
+            await asyncio.sleep(LOOK_SECONDS)
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

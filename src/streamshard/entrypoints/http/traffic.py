@@ -24,6 +24,11 @@ class Traffic:
         for call in self._closing:
             call()
 
+    @property
+    def busy(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return bool(self._open)
+
     def enter(self) -> int:
         """A request has come; hand its ticket to `leave`."""
         ticket = next(self._tickets)
