@@ -14,10 +14,11 @@ from streamshard.adapters.streams.embedded import HOST, EmbeddedServer
 from streamshard.adapters.streams.redis_backend import RedisStreamBackend
 from streamshard.adapters.streams.redis_log import RedisShardLog
 from streamshard.adapters.streams.scripts import fence_key
-from streamshard.core.effects import GuardResult, ProvisionResult
-from streamshard.core.ids import Millis
+from streamshard.core.effects import GuardResult, ProvisionResult, RaiseResult, RaiseVerdict
+from streamshard.core.ids import Generation, LayoutVersion, Millis, Token
 from streamshard.core.records import Access, AckMode, AckReply, ReadReply
 from streamshard.core.slots import hash_slot
+from streamshard.core.stream import FenceMark
 from streamshard.errors import ConfigurationError, MaybeWritten, NotWritten, StreamUnavailable
 from tests.integration.streams.rigs import (
     BILLING,
@@ -29,6 +30,7 @@ from tests.integration.streams.rigs import (
     access,
     provision,
     publish,
+    raise_to,
     seal,
 )
 
@@ -128,6 +130,25 @@ class TestStrangers:
             (probe,) = await rig.backend.probe(ORDERS, [ZERO])
 
             assert [group.name for group in probe.groups] == ["\\xffg", BILLING]
+
+        run(server_url, scenario)
+
+    @pytest.mark.parametrize("mark", ["abc", "", "-5", "1.5", "0x10", "1e300", str(2**53), "9" * 5_000])
+    def test_a_mark_that_nobody_can_have_written_counts_as_none_and_is_mended(self, server_url: str, mark: str) -> None:
+        async def scenario(rig: RedisRig) -> None:
+            await rig.backend.provision([provision((BILLING, "0"))])
+            await publish(rig, "a")
+            await rig.raw("HSET", fence_key(KEY), "gen", mark, "layout", mark, f"t:{BILLING}", mark)
+
+            (unmarked,) = await rig.backend.read_fences(ORDERS, [ZERO])
+            (raised,) = await rig.backend.raise_fences([raise_to(7)])
+            (marked,) = await rig.backend.read_fences(ORDERS, [ZERO])
+            (stale, fresh) = await rig.log.read([(access(6), 1)]), await rig.log.read([(access(7), 1)])
+
+            assert unmarked == FenceMark(ZERO, True, None, False, None, {})
+            assert raised == RaiseResult(RaiseVerdict.RAISED, Token(7))
+            assert marked == FenceMark(ZERO, True, Generation(1), False, LayoutVersion(1), {BILLING: Token(7)})
+            assert (stale[0].access, fresh[0].access) == (Access.FENCED, Access.OK)
 
         run(server_url, scenario)
 

@@ -26,6 +26,9 @@ from streamshard.core.stream import FenceMark
 CALLS_A_PIPELINE = 256
 """Bounds what one exchange keeps in memory on both sides."""
 
+TOO_HIGH = 2**53
+LONGEST_MARK = len(str(TOO_HIGH))
+
 
 class RedisStreamBackend:
     """`StreamBackend` over scripts, each guarded by the fence beside its shard."""
@@ -114,15 +117,22 @@ def _tidy(order: DropGroup | MendLag | DropShard) -> Call:
 
 def _fence_mark(shard: ShardIndex, reply: Any) -> FenceMark:
     exists, flat = reply
-    marks = {_text(name): number.decode() for name, number in zip(flat[::2], flat[1::2], strict=True)}
+    found = {_text(name): _counted(mark) for name, mark in zip(flat[::2], flat[1::2], strict=True)}
+    marks = {name: mark for name, mark in found.items() if mark is not None}
     return FenceMark(
         shard=shard,
         key_exists=bool(exists),
-        generation=Generation(int(marks["gen"])) if "gen" in marks else None,
-        sealed=marks.get("sealed") == "1",
-        layout=LayoutVersion(int(marks["layout"])) if "layout" in marks else None,
-        tokens={GroupName(n[2:]): Token(int(marks[n])) for n in sorted(marks) if n.startswith("t:")},
+        generation=Generation(marks["gen"]) if "gen" in marks else None,
+        sealed=marks.get("sealed") == 1,
+        layout=LayoutVersion(marks["layout"]) if "layout" in marks else None,
+        tokens={GroupName(n[2:]): Token(marks[n]) for n in sorted(marks) if n.startswith("t:")},
     )
+
+
+def _counted(mark: bytes) -> int | None:
+    """As the scripts count it: a mark that nobody can have written counts as none."""
+    number = int(mark) if len(mark) <= LONGEST_MARK and mark.isdigit() else TOO_HIGH
+    return number if number < TOO_HIGH else None
 
 
 def _shard_probe(shard: ShardIndex, reply: Any) -> ShardProbe:

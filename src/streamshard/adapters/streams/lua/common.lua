@@ -18,14 +18,22 @@ local function named(flat)
   return found
 end
 
+-- A mark that nobody can have written counts as none: a text, or a number too high to be told from the next.
+local TOO_HIGH = 9007199254740992
+
+local function counted(text)
+  local number = text and #text <= 16 and string.match(text, '^%d+$') and tonumber(text)
+  return number and number < TOO_HIGH and number or nil
+end
+
 local function read_marks(group)
   local got = redis.call('HMGET', fence, 'gen', 'sealed', 'layout', 't:' .. (group or ''))
   return {
-    generation = tonumber(got[1]),
+    generation = counted(got[1]),
     sealed = got[2] == '1',
-    layout = tonumber(got[3]) or 0,
-    token = tonumber(got[4]) or 0,
-    token_text = got[4] or '0',
+    layout = counted(got[3]) or 0,
+    token = counted(got[4]) or 0,
+    token_text = whole(counted(got[4]) or 0),
   }
 end
 

@@ -3,7 +3,7 @@ local generation, token, group_name = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 local marks = read_marks(group_name)
 
 -- A token that no coordinator can have issued would lock every later owner out.
-local FARTHEST_STEP, TOO_HIGH = 1e13, 9007199254740992
+local FARTHEST_STEP = 1e13
 
 local function refusal()
   if sealed_for(marks, generation) or (marks.generation or 0) > generation then
