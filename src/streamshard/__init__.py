@@ -11,6 +11,7 @@ if typing.TYPE_CHECKING:
     from streamshard.core.ids import GroupKey
     from streamshard.core.routing import route
     from streamshard.entrypoints.app import StreamApp
+    from streamshard.entrypoints.sync_producer import SyncProducer
     from streamshard.errors import (
         ConfigurationError,
         Conflict,
@@ -52,6 +53,7 @@ __all__ = [
     "StreamNotFound",
     "StreamUnavailable",
     "StreamshardError",
+    "SyncProducer",
     "Unavailable",
     "route",
 ]
@@ -65,6 +67,7 @@ _HOMES = {
     "Published": "streamshard.adapters.client.producer",
     "ScriptedCoordinator": "streamshard.adapters.client.scripted",
     "StreamApp": "streamshard.entrypoints.app",
+    "SyncProducer": "streamshard.entrypoints.sync_producer",
     "route": "streamshard.core.routing",
 }
 """Where the names come from; all others are errors. Loaded on first use, so that the import costs nothing."""

@@ -78,7 +78,11 @@ class Routes:
         if self._lease.refresh_at is not None and self._lease.ends_at is not None and now < self._lease.ends_at:
             self._begin()
             return
-        await asyncio.shield(self._begin())
+        asking = self._begin()
+        await asyncio.wait([asking])
+        if asking.cancelled():
+            raise RoutingExpired(f"the producer of {self._lease.key} was closed while it asked for the routing")
+        asking.result()
 
     def _begin(self) -> "asyncio.Task[None]":
         """One question at a time, whoever needs it; one who gives up waiting does not stop it for the others."""
