@@ -4,6 +4,7 @@ Records are kept decoded, one per revision; every commit names the revision it w
 copy costs a retry and never a wrong decision. What says no to a member is decided on a fresh load.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
 
@@ -51,6 +52,7 @@ from streamshard.errors import (
 )
 
 KEPT_EVENTS = 10_000
+_LIFE_CHARS = 20
 
 
 @attrs.define
@@ -109,6 +111,8 @@ class Desk:
         """Shards whose fence knows a later life or layout than a grant named; the next round reads their marks."""
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.notices = Notices()
+        self._life = ""
+        self._renewals = itertools.count()
 
     def note(self, events: Iterable[Event]) -> None:
         """Keep what this coordinator itself committed, for whoever logs it."""
@@ -209,6 +213,12 @@ class Desk:
             self.layouts.pop(prefix, None)
             self.vanished.pop(prefix, None)
             self.outdated.pop(prefix, None)
+
+    def mark(self) -> Nonce:
+        """What no other renewal carries, here or elsewhere; drawing bits for each would cost more than the rest."""
+        if not self._life:
+            self._life = self.entropy.nonce()[:_LIFE_CHARS]
+        return Nonce(f"{self._life}{next(self._renewals):012x}")
 
     async def pause(self, at_most_ms: int) -> None:
         """Wait a random part of so long, so that two who lost to each other don't meet again."""

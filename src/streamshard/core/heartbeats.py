@@ -43,7 +43,9 @@ class Heartbeats:
         """Answer one attempt; faults of ours are a RETRY, which renews nothing."""
         timing = self._desk.settings.timing
         try:
-            return await self._try_again_and_again(key, beat)
+            said = _recalled(self._desk, key, beat)
+            reply = None if said is None else await self._repeat(*said, beat)
+            return reply or await self._try_again_and_again(key, beat, fresh=said is not None)
         except NotFound as missing:
             return answers.reject(beat, timing, Refusal(Status.UNKNOWN_MEMBER_ID, missing.message))
         except MetadataCorrupt as broken:
@@ -52,8 +54,7 @@ class Heartbeats:
             self._desk.restart_timers(self._desk.clock.boot())
             return answers.retry(beat, timing, RetryReason.UNAVAILABLE, away.message)
 
-    async def _try_again_and_again(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
-        fresh = False
+    async def _try_again_and_again(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply:
         for attempt in range(MAX_ATTEMPTS):
             try:
                 reply = await self._once(key, beat, fresh=fresh)
@@ -70,8 +71,6 @@ class Heartbeats:
     async def _once(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply | None:
         """One decision; None if it has to be taken again on a fresh load."""
         desk = self._desk
-        if not fresh and (said := _recalled(desk, key, beat)) is not None:
-            return await self._repeat(*said, beat)
         stream, copy = await self._remembered(key, fresh=fresh)
         known = copy or await desk.load_group(key)
         await desk.prove(known, stream)
@@ -100,13 +99,19 @@ class Heartbeats:
 
     async def _repeat(
         self, known: KnownGroup, stream: StreamRecord, said: Remembered, beat: Heartbeat
-    ) -> HeartbeatReply:
-        """Renew a member that says what it said before: one commit, and nothing to decide."""
+    ) -> HeartbeatReply | None:
+        """Renew a member that says what it said before: one commit, and nothing to decide; None if it has to be."""
         assert beat.instance is not None, "only identified heartbeats are remembered"
         record, desk = known.record, self._desk
         lease = desk.settings.timing.lease_ms
-        row = Row(beat.instance, beat.seq, desk.entropy.nonce(), lease, beat.available, beat.progress)
-        await desk.renew(known, RowWrite(record.key.group, row))
+        row = Row(beat.instance, beat.seq, desk.mark(), lease, beat.available, beat.progress)
+        try:
+            await desk.renew(known, RowWrite(record.key.group, row))
+        except SourceChanged:
+            desk.forget_source()
+            return None
+        except (RevisionConflict, StaleSequence):
+            return None
         if known.record is record:
             return said.answer(beat)
         known = await self._raise_fences(known, stream, beat)  # another commit was taken in meanwhile

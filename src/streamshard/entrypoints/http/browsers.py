@@ -23,15 +23,15 @@ def refuse_other_sites(scope: Scope) -> None:
 
 def refuse_other_names(scope: Scope) -> None:
     """Raise `Forbidden` unless the host is called by a loopback address or ``localhost``."""
-    host = (header(scope, b"host") or b"").decode("latin-1")
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if name != "localhost" and not _is_loopback(name.strip("[]")):
+    if not _is_loopback(header(scope, b"host") or b""):
         raise Forbidden("the Host header names another machine: use http://127.0.0.1:PORT or http://localhost:PORT")
 
 
 @functools.lru_cache(maxsize=64)  # every request of a caller names the same
-def _is_loopback(text: str) -> bool:
+def _is_loopback(given: bytes) -> bool:
+    host = given.decode("latin-1")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     try:
-        return ipaddress.ip_address(text).is_loopback
+        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
     except ValueError:
         return False

@@ -30,6 +30,8 @@ TAG = "streamshard.tag"
 DISCARD_LIMIT = 16 * BODY_LIMIT
 """Bytes of a refused body that are read and thrown away before its sender is cut off."""
 
+_LIMIT_DIGITS = len(str(BODY_LIMIT))
+
 Header = tuple[bytes, bytes]
 
 _JSON: Header = (b"content-type", b"application/json")
@@ -72,7 +74,7 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
     declared = header(scope, b"content-length") or b""
     chunks: list[bytes] = []
     size, more = 0, True
-    if declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
+    if len(declared) >= _LIMIT_DIGITS and declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
         if header(scope, b"expect") is None:
             await _discard(receive)
         raise _too_large()
