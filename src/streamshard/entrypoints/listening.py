@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import attrs
 
@@ -15,19 +15,30 @@ from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.run import Pace
 from streamshard.core.ids import GroupKey, GroupName, MemberId, Millis, ShardIndex, StreamPrefix, Token
 from streamshard.core.names import name_problem, prefix_problem
-from streamshard.errors import ConfigurationError, LeaseLost, StreamUnavailable
+from streamshard.core.records import Abilities, AckMode
+from streamshard.errors import ConfigurationError, LeaseLost, StreamshardError, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Any], Awaitable[None] | None]
 Told: TypeAlias = Callable[[MemberId, ShardIndex, Token], None]
 Acking: TypeAlias = Literal["explicit", "on_success"]
+Failure: TypeAlias = Literal["leave_pending", "xnack"]
+AckingMode: TypeAlias = Literal["auto", "xack", "xackdel"]
+
+WHOLE = ("concurrency", "max_workers", "batch", "page", "max_deliveries")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "ack": get_args(Acking),
+    "failure": get_args(Failure),
+    "ack_mode": get_args(AckingMode),
+}
 
 LIMITS: dict[str, tuple[float, float]] = {
     "concurrency": (1, 1_000),
     "max_workers": (1, 10_000),
     "batch": (1, 10_000),
     "page": (1, 10_000),
+    "max_deliveries": (2, 100_000),
     "redeliver_after": (0.05, 86_400),
     "sweep_every": (0.05, 86_400),
     "drain_timeout": (0, 86_400),
@@ -42,7 +53,7 @@ def check_limits(**options: float | None) -> None:
         low, high = LIMITS[name]
         if value is None:
             continue
-        whole = isinstance(low, int) and name in ("concurrency", "max_workers", "batch", "page")
+        whole = name in WHOLE
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
             kind = "a whole number" if whole else "a number of seconds"
             raise ConfigurationError(f"{name}: must be {kind} from {low} to {high}, not {value!r}")
@@ -84,6 +95,9 @@ class ListenerOptions(TypedDict, total=False):
     redeliver_after: float
     sweep_every: float
     member_id: str | None
+    max_deliveries: int | None
+    failure: Failure
+    ack_mode: AckingMode
     on_assigned: Told | None
     on_revoked: Told | None
     on_lost: Told | None
@@ -103,6 +117,9 @@ class Listener:
     redeliver_after: float = 30.0
     sweep_every: float = 15.0
     member_id: str | None = None
+    max_deliveries: int | None = None
+    failure: Failure = "leave_pending"
+    ack_mode: AckingMode = "auto"
     on_assigned: Told | None = None
     on_revoked: Told | None = None
     on_lost: Told | None = None
@@ -115,14 +132,31 @@ class Listener:
             page=self.page,
             redeliver_after=self.redeliver_after,
             sweep_every=self.sweep_every,
+            max_deliveries=self.max_deliveries,
         )
-        if self.ack not in ("explicit", "on_success"):
-            raise ConfigurationError(f"ack: must be 'explicit' or 'on_success', not {self.ack!r}")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                wanted = " or ".join(map(repr, choices))
+                raise ConfigurationError(f"{name}: must be {wanted}, not {getattr(self, name)!r}")
+
         _check_callable("handler", self.handler, arguments=1)
         for name in ("on_assigned", "on_revoked", "on_lost"):
             if (told := getattr(self, name)) is not None:
                 _check_callable(name, told, arguments=3)
                 _check_plain(name, told)
+
+    @property
+    def demanding(self) -> bool:
+        """Not every server of shards can do what the options ask for."""
+        return self.max_deliveries is not None or self.failure == "xnack" or self.ack_mode == "xackdel"
+
+    def problem(self, server: Abilities) -> str | None:
+        """The option that ``server`` can't honour, and what would help."""
+        if self.failure == "xnack" and not server.gives_back:
+            return f"failure='xnack': {server.server} has no XNACK, which Redis has from 8.8 on: use 'leave_pending'"
+        if self.ack_mode == "xackdel" and not server.deletes_acknowledged:
+            return f"ack_mode='xackdel': {server.server} has no XACKDEL, which Redis has from 8.2 on: use 'auto'"
+        return None
 
     def pace(self) -> Pace:
         """The options that a run goes by."""
@@ -131,6 +165,8 @@ class Listener:
             batch=self.batch,
             redeliver_after=Millis(int(self.redeliver_after * 1000)),
             sweep_every=Millis(int(self.sweep_every * 1000)),
+            max_deliveries=self.max_deliveries,
+            ack_del=AckMode.ACK if self.ack_mode == "xack" else AckMode.ACK_DEL,
         )
 
 
@@ -152,6 +188,8 @@ class Guard:
             _LOG.warning("%s: %r was handled, but not acknowledged: %s", self._listener.key, message, error)
         except Exception:  # the outermost frame of this library around the application's handler
             _LOG.exception("%s: the handler failed on %r, which stays pending", self._listener.key, message)
+            if self._listener.failure == "xnack":
+                await self._give_back(message)
 
     def on_assigned(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
         """Tell the application."""
@@ -169,6 +207,12 @@ class Guard:
         """Let go of the worker threads, without waiting for a handler that hangs."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _give_back(self, message: Message | Batch) -> None:
+        try:
+            await message.nack()
+        except StreamshardError as error:
+            _LOG.warning("%s: %r can't be given back, and stays pending: %s", self._listener.key, message, error)
 
     def _pool(self) -> ThreadPoolExecutor:
         most = self._listener.max_workers * self._listener.concurrency

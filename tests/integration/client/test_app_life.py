@@ -54,7 +54,7 @@ class TestOptions:
             ({"batch": 0}, "batch: must be a whole number from 1 to 10000, not 0"),
             ({"redeliver_after": 0}, "redeliver_after: must be a number of seconds from 0.05 to 86400, not 0"),
             ({"ack": "never"}, "ack: must be 'explicit' or 'on_success', not 'never'"),
-            ({"workers": 3}, "workers: is no option of a listener, which are ack, batch"),
+            ({"workers": 3}, "workers: is no option of a listener, which are ack, ack_mode, batch"),
             ({"on_assigned": 5}, "on_assigned: must be a function, not 5"),
             ({"on_revoked": lambda shard: None}, "on_revoked: must take 3 by position, but too many positional"),
             ({"on_lost": told_later}, "on_lost: must be a plain function, not async: nobody would await it"),

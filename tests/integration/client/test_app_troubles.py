@@ -146,9 +146,9 @@ class ForgetfulLog(MemoryShardLog):
             raise StreamUnavailable("the answer was lost")
         return reply
 
-    async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+    async def survey(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
         self.claims += 1
-        return await super().claim(access, start, count)
+        return await super().survey(access, start, count)
 
 
 def test_an_acknowledgement_whose_answer_was_lost_is_not_chased_for_ever() -> None:
@@ -179,8 +179,8 @@ def test_a_deleted_record_met_by_a_lost_lease_is_left_to_the_next_owner() -> Non
     lost: list[int] = []
 
     class Raised(MemoryShardLog):
-        async def claim(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
-            reply = await super().claim(access, start, count)
+        async def survey(self, access: ShardAccess, start: RecordId, count: int) -> ClaimReply:
+            reply = await super().survey(access, start, count)
             world.fences["orders:0"].tokens[ORDERS.group] = Token(99)
             return reply
 

@@ -15,7 +15,7 @@ from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.consumer import FIRST
 from streamshard.core.ids import Epoch, GroupKey, InstanceId, MemberId, Millis, RecordId, Seq, ShardIndex, Token
-from streamshard.core.records import AckMode, ReadReply, ShardAccess
+from streamshard.core.records import AckMode, ReadReply, Record, ShardAccess
 from streamshard.core.replies import Routing
 from streamshard.errors import CoordinatorUnreachable, LeaseLost, StreamUnavailable
 from tests.integration.client.script import FIRST_GENERATION, ORDERS, fill, memory_streams, reply, routing, until
@@ -147,15 +147,23 @@ class Settled:
 
     def __init__(self) -> None:
         self.ids: list[tuple[tuple[RecordId, ...], AckMode]] = []
+        self.returned: list[tuple[RecordId, ...]] = []
+        self.dead: list[tuple[Record, str]] = []
 
     async def acknowledge(self, ids: Sequence[RecordId], mode: AckMode) -> None:
         if "9-0" in ids:
             raise LeaseLost("gone")
         self.ids.append((tuple(ids), mode))
 
+    async def give_back(self, ids: Sequence[RecordId]) -> None:
+        self.returned.append(tuple(ids))
+
+    async def dead_letter(self, record: Record, reason: str) -> None:
+        self.dead.append((record, reason))
+
 
 def message(settler: Settled, record: str) -> Message:
-    content = (RecordId(record), {b"name": "Zoë".encode()}, 2)
+    content = Record(RecordId(record), {b"name": "Zoë".encode()}, 2)
     return Message(settler, "orders:3", ShardIndex(3), Token(7), content)
 
 

@@ -5,21 +5,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, overload
 
 from streamshard.core.ids import RecordId, ShardIndex, Token
-from streamshard.core.records import AckMode
+from streamshard.core.records import AckMode, Record
 
 
 class Settler(Protocol):
-    """Acknowledges records of one run."""
+    """Settles records of one run.
+
+    Each order raises `LeaseLost` if the right to the shard is gone, `StreamUnavailable` if Redis does not answer.
+    """
 
     async def acknowledge(self, ids: Sequence[RecordId], mode: AckMode) -> None:
-        """Raise `LeaseLost` if the right to the shard is gone, `StreamUnavailable` if Redis does not answer."""
+        """Acknowledge."""
+        ...
+
+    async def give_back(self, ids: Sequence[RecordId]) -> None:
+        """Leave pending under nobody's name; raises `ConfigurationError` where the server can't."""
+        ...
+
+    async def dead_letter(self, record: Record, reason: str) -> None:
+        """Keep the record in the dead-letter stream, and acknowledge it."""
         ...
 
 
 class Message:
     """A record of a shard, under the lease of the member it was handed to."""
 
-    __slots__ = ("_loop", "_settler", "acknowledged", "delivery_count", "fencing_token", "fields", "id", "key", "shard")
+    __slots__ = (
+        "_loop",
+        "_settler",
+        "acknowledged",
+        "delivery_count",
+        "fencing_token",
+        "fields",
+        "given_back",
+        "id",
+        "key",
+        "shard",
+    )
 
     def __init__(
         self,
@@ -27,7 +49,7 @@ class Message:
         key: str,
         shard: ShardIndex,
         token: Token,
-        record: tuple[RecordId, Mapping[bytes, bytes], int],
+        record: Record,
     ) -> None:
         self._settler = settler
         self._loop = asyncio.get_running_loop()
@@ -36,8 +58,10 @@ class Message:
         self.shard = shard
         self.fencing_token = token
         """For the application's own database: refuse a write under a lower token than the last one seen."""
-        self.id, self.fields, self.delivery_count = record
+        self.id, self.delivery_count = record.id, record.deliveries
+        self.fields: Mapping[bytes, bytes] = record.fields or {}
         self.acknowledged = False
+        self.given_back = False
 
     def __repr__(self) -> str:
         return f"<Message {self.key} {self.id}>"
@@ -63,9 +87,35 @@ class Message:
         """Acknowledge, and delete the record once every group has done so (where the server can)."""
         await self._settle(AckMode.ACK_DEL)
 
+    async def nack(self) -> None:
+        """Give the record back: it comes again soon instead of after ``redeliver_after``; raises as `ack` does.
+
+        Raises `ConfigurationError` where the server has no XNACK (Redis has it from 8.8 on).
+        """
+        if not self.acknowledged and not self.given_back:
+            await self._settler.give_back((self.id,))
+            self.given_back = True
+
+    async def dead_letter(self, reason: str) -> None:
+        """Give the record up: keep it with the reason in the stream ``PREFIX:dlq``, and acknowledge it.
+
+        Raises as `ack` does; the record is then handed over again later, and may have been kept already.
+        """
+        if not self.acknowledged:
+            await self._settler.dead_letter(Record(self.id, self.fields, self.delivery_count), reason)
+            self.acknowledged = True
+
     def ack_blocking(self) -> None:
         """`ack` for handlers that are plain functions and run in a worker thread."""
         asyncio.run_coroutine_threadsafe(self.ack(), self._loop).result()
+
+    def nack_blocking(self) -> None:
+        """`nack` for handlers that are plain functions."""
+        asyncio.run_coroutine_threadsafe(self.nack(), self._loop).result()
+
+    def dead_letter_blocking(self, reason: str) -> None:
+        """`dead_letter` for handlers that are plain functions."""
+        asyncio.run_coroutine_threadsafe(self.dead_letter(reason), self._loop).result()
 
     async def _settle(self, mode: AckMode) -> None:
         if not self.acknowledged:
@@ -108,6 +158,14 @@ class Batch(Sequence[Message]):
             await self._settler.acknowledge([message.id for message in waiting], AckMode.ACK)
         for message in waiting:
             message.acknowledged = True
+
+    async def nack(self) -> None:
+        """Give back all records that are not acknowledged; raises as `Message.nack` does."""
+        waiting = [message for message in self._messages if not message.acknowledged and not message.given_back]
+        if waiting:
+            await self._settler.give_back([message.id for message in waiting])
+        for message in waiting:
+            message.given_back = True
 
     def ack_blocking(self) -> None:
         """`ack` for handlers that are plain functions and run in a worker thread."""

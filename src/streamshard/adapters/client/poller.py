@@ -10,7 +10,8 @@ import attrs
 from streamshard.adapters.client.batching import GroupedReads
 from streamshard.adapters.client.member import Member, Order, Report
 from streamshard.adapters.client.message import Batch, Message
-from streamshard.adapters.client.run import Grip, Pace, ShardRun, Tools
+from streamshard.adapters.client.run import Pace, ShardRun, Tools
+from streamshard.adapters.client.settling import Grip
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.core.actions import Drain, Drop, Start
 from streamshard.core.ids import GroupKey, MemberId, ShardIndex, Token

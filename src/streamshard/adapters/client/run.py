@@ -3,15 +3,16 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import attrs
 
 from streamshard.adapters.client.batching import GroupedReads
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.noise import Grumble
+from streamshard.adapters.client.settling import Grip, Settlement
 from streamshard.adapters.client.waiter import Waiter
-from streamshard.core.consumer import FIRST, Ledger
+from streamshard.core.consumer import FIRST
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import Instant, Millis, RecordId, stream_key
 from streamshard.core.ports import Clock, Entropy, ShardLog
@@ -25,6 +26,9 @@ MISSING_PAUSE_MS = 1_000
 FIRST_BACKOFF_MS = 100
 LONGEST_BACKOFF_MS = 2_000
 LEASE_PAUSE_S = 0.02
+GIVEN_BACK_MS = 100
+"""Until a record that was given back comes again; at once, a handler that always fails would spin."""
+
 TIDY_S = 0.5
 
 
@@ -36,6 +40,10 @@ class Pace:
     batch: int | None = None
     redeliver_after: Millis = Millis(30_000)
     sweep_every: Millis = Millis(15_000)
+    max_deliveries: int | None = None
+    """A record delivered so often without an acknowledgement is given up; None: never."""
+    ack_del: AckMode = AckMode.ACK_DEL
+    """What `Message.ack_del` comes to."""
 
 
 @attrs.frozen
@@ -52,14 +60,6 @@ class Tools:
     """Hands over to the application; its failures are its own affair and don't come back."""
 
 
-@attrs.frozen
-class Grip:
-    """The lease of the shard, and where to report what the fence refused."""
-
-    may_use: Callable[[], bool]
-    refused: Callable[[Access], None]
-
-
 class ShardRun:
     """One run; ends when it was told to stop and no read is outstanding and no handler runs."""
 
@@ -69,9 +69,11 @@ class ShardRun:
         self.discarded = 0
         """Records that were trimmed or deleted while pending: acknowledged, never handed over."""
         self._pace, self._tools, self._grip = pace, tools, grip
-        self._ledger = Ledger()
         self._grumble = Grumble(_LOG, tools.clock)
+        self._settlement = Settlement(access, tools.log, grip, self._grumble, pace.ack_del)
+        self._ledger = self._settlement.ledger
         self._hand: deque[Record] = deque()
+        self._claimed = False  # what is in the hand was delivered before
         self._cursor: RecordId | None = FIRST
         self._swept_at = tools.clock.boot()
         self._position: RecordId | None = None
@@ -103,21 +105,6 @@ class ShardRun:
                 await self._pause(LEASE_PAUSE_S)
         await self._tidy_up()
 
-    async def acknowledge(self, ids: Sequence[RecordId], mode: AckMode) -> None:
-        """Acknowledge records; raises `LeaseLost` if the shard may be somebody else's by now.
-
-        Raises `StreamUnavailable` if Redis does not answer, or has lost the key or the group.
-        """
-        if not self._grip.may_use():
-            raise LeaseLost(f"{self.key}: the lease is over, so {', '.join(ids)} can't be acknowledged")
-        reply = await self._tools.log.acknowledge(self.access, ids, mode)
-        if reply.access is not Access.OK:
-            self._grip.refused(reply.access)
-            if reply.access is Access.MISSING:
-                raise StreamUnavailable(f"{self.key}: the key or the group {self.access.group} is gone")
-            raise LeaseLost(f"{self.key}: {reply.access.value}, so {', '.join(ids)} can't be acknowledged")
-        self._ledger.settle(ids)
-
     async def _turn(self) -> None:
         if not self._grip.may_use():
             await self._pause(LEASE_PAUSE_S)
@@ -135,14 +122,15 @@ class ShardRun:
         now = self._tools.clock.boot()
         self._plan(now)
         if self._cursor is not None:
-            claim = await self._tools.log.claim(self.access, self._cursor, self._pace.page)
+            claim = await self._settlement.claim(self._cursor, self._pace.page)
             access, position, cursor = claim.access, claim.last_delivered, claim.cursor
             if access is Access.OK:
                 self._ledger.missed(claim.records, self._cursor, cursor)
-            records = self._ledger.fresh(claim.records, now)
+            records, self._claimed = self._ledger.fresh(claim.records, now), True
         else:
             read = await self._read()
             access, position, cursor, records = read.access, read.last_delivered, None, read.records
+            self._claimed = False
         if access is not Access.OK:
             await self._turned_away(access)
             return
@@ -181,31 +169,38 @@ class ShardRun:
     async def _next(self, hand: deque[Record]) -> None:
         if hand[0].fields is None:
             gone = hand.popleft()
-            await self.acknowledge((gone.id,), AckMode.ACK)
+            await self._settlement.acknowledge((gone.id,), AckMode.ACK)
             self.discarded += 1
             self._grumble.say("gone", f"{self.key}: {gone.id} was deleted while it was pending, and is skipped")
             return
         records = [hand.popleft()]
         while hand and len(records) < (self._pace.batch or 1) and hand[0].fields is not None:
             records.append(hand.popleft())
-        await self._handle(records)
+        if self._claimed:
+            records = await self._settlement.redeliver(records, self._pace.max_deliveries)
+        if records and self._grip.may_use():
+            await self._handle(records)
 
     async def _handle(self, records: list[Record]) -> None:
         messages = [self._message(record) for record in records]
         self._busy = len(messages)
         self._note_progress()
         try:
-            await self._tools.handle(messages[0] if self._pace.batch is None else Batch(self, messages))
+            await self._tools.handle(messages[0] if self._pace.batch is None else Batch(self._settlement, messages))
         finally:
             self._busy = 0
-            due = Instant(self._tools.clock.boot() + self._pace.redeliver_after)
-            for record in records:
-                self._ledger.end(record.id, due)
+            self._done_with(records)
+
+    def _done_with(self, records: list[Record]) -> None:
+        now = self._tools.clock.boot()
+        for record in records:
+            given_back = record.id in self._settlement.given_back
+            self._ledger.end(record.id, Instant(now + (GIVEN_BACK_MS if given_back else self._pace.redeliver_after)))
+        self._settlement.given_back.clear()
 
     def _message(self, record: Record) -> Message:
-        deliveries = self._ledger.begin(record)
-        content = (record.id, record.fields or {}, deliveries)
-        return Message(self, self.key, self.access.shard, self.access.token, content)
+        counted = attrs.evolve(record, deliveries=self._ledger.begin(record))
+        return Message(self._settlement, self.key, self.access.shard, self.access.token, counted)
 
     async def _fall_idle(self) -> None:
         self._state = self._state if self._stopping.is_set() else "IDLE"

@@ -13,6 +13,7 @@ from streamshard.errors import (
     NotAllowed,
     NotFound,
     StreamshardError,
+    StreamUnavailable,
 )
 
 
@@ -34,6 +35,7 @@ _CODES: dict[type[StreamshardError], ExitCode] = {
     Conflict: ExitCode.REFUSED,
     NotAllowed: ExitCode.REFUSED,
     CoordinatorUnreachable: ExitCode.UNREACHABLE,
+    StreamUnavailable: ExitCode.UNREACHABLE,
     ConfigurationError: ExitCode.ERROR,
 }
 
