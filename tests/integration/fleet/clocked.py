@@ -43,7 +43,7 @@ async def serve(settings: ServeSettings, clock: WrongClock) -> None:
         coordinator = Coordinator(built.store, built.streams, clock, SystemEntropy(), chosen)
         ticker = Ticker(Chronicling(coordinator), clock, chosen.timing.tick_ms, traffic.let_pass)
         app = create_app(coordinator, traffic=traffic, inspector=built.inspector)
-        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)  # type: ignore[arg-type]
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
         with socket.create_server((settings.host, settings.port)) as listener:
             async with ticking(ticker):
                 logging.info("listens on http://%s:%d", *listener.getsockname())

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import re
 import signal
 import time
@@ -228,33 +229,35 @@ class Fleet:
 
     # -- judging ------------------------------------------------------------------------------------------------
 
-    def finish(self, shards: int, groups: Iterable[str] = (GROUP,)) -> None:
+    def finish(self, shards: int, groups: Iterable[str] = (GROUP,), patience: float = PATIENCE_S) -> None:
         """Let everything be read, stop the consumers, and note what Redis holds then."""
         if self.producer is not None:
             self.stop_producing()
         with Redis.from_url(self.redis) as redis:
-            self.until(lambda: nothing_waits(redis, shards, groups), "everything to be handled")
+            self.until(lambda: nothing_waits(redis, shards, groups), "everything to be handled", patience)
             for child in self.consumers.values():
                 self.children.dismiss(child)
             for child in self.consumers.values():
                 assert child.process.wait(PATIENCE_S) == 0, child.last_words()
-            self.take_stock(redis)
+            for group in groups:
+                self.take_stock(redis, group)
 
-    def take_stock(self, redis: Redis, most: int = 16) -> None:
+    def take_stock(self, redis: Redis, group: str = GROUP, most: int = 16) -> None:
         """Ask Redis itself about every shard that there may have been."""
         for shard in range(most):
             fence = redis.hgetall(f"{{{STREAM}:{shard}}}:fence")
             exists = bool(redis.exists(f"{STREAM}:{shard}"))
             if fence or exists:
-                mark, sealed = int(fence.get(f"t:{GROUP}".encode(), 0)), fence.get(b"sealed") == b"1"
+                mark, sealed = int(fence.get(f"t:{group}".encode(), 0)), fence.get(b"sealed") == b"1"
                 facts = {"shard": shard, "exists": exists, "sealed": sealed, "mark": mark}
-                self.story.note("remains", **facts, pending=None, lag=None)
+                self.story.note("remains", group=group, **facts, pending=None, lag=None)
 
     def wrong(self, *checks: str, group: str = GROUP) -> dict[str, tuple[str, ...]]:
         """What the ledger of a group proves wrong, by the name of the check."""
         theirs = [*self.folder.glob(f"consumer-*.{group}.jsonl"), *self.folder.glob("producer.jsonl")]
-        story = [path for path in self.folder.glob("story.jsonl")]
-        files = {path.stem.removesuffix(f".{group}"): path.read_text() for path in (*theirs, *story)}
+        files = {path.stem.removesuffix(f".{group}"): path.read_text() for path in theirs}
+        told = (self.folder / "story.jsonl").read_text().splitlines(keepends=True)
+        files["story"] = "".join(line for line in told if json.loads(line).get("group", group) == group)
         verdict = judge(files)
         known = {check.name for check in verdict.checks}
         assert known >= set(checks)
