@@ -75,6 +75,11 @@ class Ledger:
             if self.last_acked is None or id_order(record) > id_order(self.last_acked):
                 self.last_acked = record
 
+    def forget(self, records: Iterable[RecordId]) -> None:
+        """These are pending no more: somebody else settled them."""
+        for record in records:
+            self._unsettled.pop(record, None)
+
     def missed(self, claimed: Iterable[Record], start: RecordId, end: RecordId | None) -> None:
         """Forget what a claimed page from ``start`` to before ``end`` should have held: it was settled unseen.
 

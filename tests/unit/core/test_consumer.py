@@ -95,3 +95,13 @@ def test_what_a_claimed_page_should_have_held_was_settled_unseen() -> None:
 
     ledger.missed([], TWO.id, None)
     assert list(ledger.unsettled) == ["1-0"]
+
+
+def test_a_record_that_somebody_else_settled_is_forgotten() -> None:
+    ledger = Ledger()
+    ledger.begin(ONE)
+    ledger.begin(TWO)
+
+    ledger.forget([ONE.id, TEN.id])
+
+    assert (list(ledger.unsettled), ledger.last_acked) == ([TWO.id], None)
