@@ -1,6 +1,6 @@
 """Unchanged heartbeats over HTTP, against a bare ASGI function that only decodes and encodes such bodies.
 
-    python benchmarks/heartbeat_http.py [--members 64] [--holds 2] [--seconds 2] [--rounds 7] [--stores memory,sqlite,redis]
+    python benchmarks/heartbeat_http.py [--members 64] [--holds 2] [--rounds 7] [--stores memory,sqlite,redis]
 
 Each is served by uvicorn in a process of its own (ours as ``streamshard serve`` does it), all with the same
 settings, and asked in turn. What is compared with the bare function is the server's processor time per

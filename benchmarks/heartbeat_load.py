@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 CONNECTIONS = 32
-"""Enough that the server always has something to do, few enough for ten members."""
+"""At most; enough that the server always has something to do."""
 
 Beating = Callable[["Member", bytes], None]
 
@@ -23,11 +23,10 @@ Beating = Callable[["Member", bytes], None]
 class Member:
     """What one member sends, again and again."""
 
-    def __init__(self, name: str, group: str = "orders/groups/billing") -> None:
-        stream, _, rest = group.partition("/")
+    def __init__(self, name: str, instance: str | None = None) -> None:
         self.name = name
-        self.path = f"/coord/v1/streams/{stream}/{rest}/members/{name}/heartbeat"
-        self.instance = os.urandom(16).hex()
+        self.path = f"/coord/v1/streams/orders/groups/billing/members/{name}/heartbeat"
+        self.instance = instance or os.urandom(16).hex()
         self.seq = 0
         self.take({"memberEpoch": 0, "grants": [], "view": None, "metadataVersion": 0})
 
@@ -94,12 +93,12 @@ class _Line(asyncio.Protocol):
         self._heard(self._member, content)
 
 
-async def beat_until(port: int, members: Sequence[Member], ends: float) -> int:
+async def beat_until(port: int, members: Sequence[Member], ends: float, connections: int) -> int:
     """Beat without a pause until that time; how many were answered."""
     done = itertools.count()
     crew, lines = deque(members), []
     loop = asyncio.get_running_loop()
-    for _ in range(min(CONNECTIONS, len(members))):
+    for _ in range(min(connections, len(members))):
         _, line = await loop.create_connection(lambda: _Line(crew, lambda *_: None), "127.0.0.1", port)
         lines.append(line)
 
@@ -180,8 +179,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(port: int, pid: int, members: Sequence[Member], seconds: float) -> tuple[float, float]:
+async def measure(
+    port: int, pid: int, members: Sequence[Member], seconds: float, connections: int = CONNECTIONS
+) -> tuple[float, float]:
     """Processor microseconds of the server per heartbeat, and heartbeats a second."""
     before, began = cpu_seconds(pid), time.monotonic()
-    done = await beat_until(port, members, began + seconds)
+    done = await beat_until(port, members, began + seconds, connections)
     return (cpu_seconds(pid) - before) / done * 1e6, done / (time.monotonic() - began)
