@@ -183,12 +183,18 @@ class Ledger:
     lives: dict[str, int] = attrs.field(factory=dict)
     """The generation of each key that was last seen to exist."""
 
+    group_lives: dict[str, int] = attrs.field(factory=dict)
+    """How often the group was destroyed on each key."""
+
     def accept(self, key: str, record: RecordId) -> None:
         """Redis has taken a record of a producer."""
         self.accepted.setdefault(key, set()).add(record)
 
     def hand(self, consumer: Consumer, run: Run, record: Record) -> None:
         """A handler takes a record."""
+        if run.group_life != self.group_lives.get(run.key, 0):  # taken before the group was destroyed
+            self.earlier.setdefault(run.key, set()).add(record.id)
+            return
         handled = self.handled.setdefault(run.key, set())
         if record.id in handled:
             return
@@ -204,6 +210,7 @@ class Ledger:
         """The group was destroyed on purpose: the next one of its name starts with the first record."""
         self.earlier.setdefault(key, set()).update(self.handled.pop(key, set()))
         self.newest.pop(key, None)
+        self.group_lives[key] = self.group_lives.get(key, 0) + 1
 
     def lost_writes(self) -> None:
         """The store may have forgotten that a group was deleted: then it goes on where it was."""

@@ -16,6 +16,7 @@ from streamshard.core.commands import Heartbeat
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.group import GroupRecord, GroupTombstone
 from streamshard.core.ids import GroupKey, GroupName, Instant, MemberId, Millis, ReshardingId, StreamPrefix
+from streamshard.core.records import AckReply
 from streamshard.core.replies import HeartbeatReply
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.stream import StreamRecord
@@ -248,6 +249,8 @@ class Cluster:
                 consumer.unreachable(command)
             return
         self.marks.passed(command, reply.access)
+        if not isinstance(reply, AckReply):
+            command.run.group_life = self.ledger.group_lives.get(command.run.key, 0)
         if consumer is not None:
             consumer.heard(command, reply)
 

@@ -76,6 +76,8 @@ class Run:
     missing: bool = False
     handed: list[Record] = attrs.field(factory=list)
     """The record that a handler took in the last step."""
+    group_life: int = 0
+    """How often the group had been destroyed when what is in hand was taken."""
     polled_at: Instant | None = None
     """When Redis last let an order of it through."""
 

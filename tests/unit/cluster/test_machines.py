@@ -4,13 +4,13 @@ from tests.unit.cluster.hazards import hunting
 from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss
 
 TestNothingMovesWhileMembersStay = Calm.TestCase
-TestNothingMovesWhileMembersStay.settings = hunting(40)
+TestNothingMovesWhileMembersStay.settings = hunting(30)
 
 TestMembersComeAndGo = Churn.TestCase
-TestMembersComeAndGo.settings = hunting(40)
+TestMembersComeAndGo.settings = hunting(30)
 
 TestShardsComeAndGo = Resharding.TestCase
-TestShardsComeAndGo.settings = hunting(40)
+TestShardsComeAndGo.settings = hunting(30)
 
 TestTheStoreForgets = StoreLoss.TestCase
-TestTheStoreForgets.settings = hunting(40)
+TestTheStoreForgets.settings = hunting(30)
