@@ -26,10 +26,14 @@ class Drain:
 
 @attrs.frozen
 class Drop:
-    """The right is gone: no read, handler or acknowledgement any more; report `finished` when quiet."""
+    """The right is gone: no read, handler or acknowledgement any more; report `finished` when quiet.
+
+    ``fenced``: not for want of a lease, but because the coordinator or the shard's fence said so.
+    """
 
     shard: ShardIndex
     token: Token
+    fenced: bool = False
 
 
 @attrs.frozen

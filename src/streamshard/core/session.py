@@ -190,7 +190,7 @@ def refused(session: Session, shard: ShardIndex, token: Token, access: Access) -
     if access is Access.MISSING:
         return session, (BeatNow(),)
     held = {s: h for s, h in session.held.items() if s != shard}
-    return attrs.evolve(session, held=held), (Drop(shard, token), BeatNow())
+    return attrs.evolve(session, held=held), (Drop(shard, token, access is Access.FENCED), BeatNow())
 
 
 def expire(session: Session, now: Instant) -> Step:
@@ -269,7 +269,8 @@ def _disowned(session: Session, reply: HeartbeatReply) -> Step:
 
 
 def _drop_all(session: Session, phase: Phase) -> tuple[Session, tuple[Action, ...]]:
-    drops = tuple(Drop(s, h.token) for s, h in session.held.items() if session.running.get(s) == h.token)
+    fenced = phase is Phase.FENCED
+    drops = tuple(Drop(s, h.token, fenced) for s, h in session.held.items() if session.running.get(s) == h.token)
     return attrs.evolve(session, phase=phase, held={}, settled=False), drops
 
 

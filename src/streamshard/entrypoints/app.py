@@ -5,9 +5,9 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import attrs
 
@@ -25,6 +25,9 @@ from streamshard.core.ports import CoordinatorApi, Redelivering, ShardLog, Watch
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
+
+if TYPE_CHECKING:
+    from streamshard.entrypoints.testkit import TestKit
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,9 +75,12 @@ class StreamApp:
         self._connect, self._api = self._coordinator(url, token)
         self._log = self._shard_log(redis)
         self._listeners: list[Listener] = []
+        self._producers: list[Producer] = []
         self._served: list[_Served] = []
         self._started = False
         self._hurry = asyncio.Event()
+        self._exit: SystemExit | None = None
+        self._exiting = asyncio.Event()
 
     def listener(
         self, prefix: str, *, group: str, **options: Unpack[ListenerOptions]
@@ -87,7 +93,8 @@ class StreamApp:
         that was not acknowledged comes again; ``max_deliveries=None`` (or after how many a record is kept in
         ``PREFIX:dlq`` instead); ``failure="leave_pending"`` (or ``"xnack"``); ``ack_mode="auto"`` (or
         ``"xack"``, ``"xackdel"``); ``page=64`` records per read; ``sweep_every=15.0``;
-        ``member_id=None``; ``on_assigned``, ``on_revoked``, ``on_lost``: called with member, shard, token.
+        ``member_id=None``; ``on_assigned``, ``on_revoked``, ``on_lost``, ``on_fenced``: called
+        with member, shard, token.
         Raises `ConfigurationError`.
         """
         known = {field.name for field in attrs.fields(Listener)} - {"key", "handler"}
@@ -127,7 +134,24 @@ class StreamApp:
         options = Publishing(group_key(prefix, group), max_len, max_attempts, pause, trim, retry_uncertain)
         producer = Producer(options, self._api, self._log, self._clock, self._entropy)
         self._closing.push_async_callback(producer.close)
+        self._producers.append(producer)
         return producer
+
+    def test(self, *, shards: int = 4) -> "TestKit":
+        """The listeners and producers over everything in memory, with a clock in the test's hand; for a ``with``.
+
+        Every stream that they name is there, empty, with so many ``shards``. Needs no server.
+        """
+        # Imported here: an application in production has no use for it.
+        from streamshard.entrypoints.testkit import TestKit
+
+        return TestKit(tuple(self._listeners), tuple(self._producers), shards)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, asgi: object = None) -> AsyncIterator[None]:
+        """Serve as long as a web application does: ``Starlette(lifespan=app.lifespan)``, and so for FastAPI."""
+        async with self:
+            yield
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -140,6 +164,8 @@ class StreamApp:
         Raises what start-up found wrong, and `ListenerRejected` if the coordinator refuses this client.
         """
         asyncio.run(self._serve())
+        if self._exit is not None:
+            raise SystemExit(self._exit.code)
 
     async def __aenter__(self) -> "StreamApp":
         await self.start()
@@ -164,10 +190,20 @@ class StreamApp:
             raise
 
     async def wait(self) -> None:
-        """Return when every member has left; raises `ListenerRejected`, or the fault that ended one."""
+        """Return when every member has left, or a handler called `sys.exit`.
+
+        Raises `ListenerRejected`, or the fault that ended a member.
+        """
+        exiting = asyncio.ensure_future(self._exiting.wait())
+        try:
+            await self._wait_for_members(exiting)
+        finally:
+            exiting.cancel()
+
+    async def _wait_for_members(self, exiting: "asyncio.Future[Any]") -> None:
         ends = [asyncio.wrap_future(served.joined) for served in self._served]
-        watched: list[asyncio.Future[None]] = [*ends, *(served.poller.failure for served in self._served)]
-        while not all(end.done() for end in ends):
+        watched: list[asyncio.Future[Any]] = [exiting, *ends, *(served.poller.failure for served in self._served)]
+        while not exiting.done() and not all(end.done() for end in ends):
             done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             for future in done:
                 future.result()
@@ -188,6 +224,10 @@ class StreamApp:
     def hurry(self) -> None:
         """Break off the handlers that `stop` waits for."""
         self._hurry.set()
+
+    def _leave(self, asked: SystemExit) -> None:
+        self._exit = self._exit or asked
+        self._exiting.set()
 
     async def _serve(self) -> None:
         loop, asked = asyncio.get_running_loop(), asyncio.Event()
@@ -256,19 +296,22 @@ class StreamApp:
                 await asyncio.sleep(START_PAUSE_S)
 
     def _join(self) -> None:
-        home = asyncio.get_running_loop()
-        membership = Membership(lambda: self._connect(home))
+        membership = self._membership()
         membership.start()
         self._closing.push_async_callback(asyncio.to_thread, membership.close)
         waiter = Waiter(self._log)
         self._closing.push_async_callback(waiter.close)
         for listener in self._listeners:
-            guard = Guard(listener)
-            self._closing.callback(guard.close)
+            guard = Guard(listener, self._leave)
+            self._closing.push_async_callback(guard.close)
             reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers)
             for member in member_ids(listener.member_id, listener.concurrency):
                 poller = Poller(reading, self._log, waiter, self._clock, self._entropy)
                 self._served.append(self._admit(membership, listener, member, poller))
+
+    def _membership(self) -> Membership:
+        home = asyncio.get_running_loop()
+        return Membership(lambda: self._connect(home))
 
     def _admit(self, membership: Membership, listener: Listener, name: MemberId, poller: Poller) -> _Served:
         identity = Identity(name, name, listener.member_id is None, listener.max_workers)

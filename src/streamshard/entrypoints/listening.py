@@ -16,12 +16,13 @@ from streamshard.adapters.client.run import Pace
 from streamshard.core.ids import GroupKey, GroupName, MemberId, Millis, ShardIndex, StreamPrefix, Token
 from streamshard.core.names import name_problem, prefix_problem
 from streamshard.core.records import Abilities, AckMode
+from streamshard.entrypoints.telling import Tellings
 from streamshard.errors import ConfigurationError, LeaseLost, StreamshardError, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Any], Awaitable[None] | None]
-Told: TypeAlias = Callable[[MemberId, ShardIndex, Token], None]
+Told: TypeAlias = Callable[[MemberId, ShardIndex, Token], Awaitable[None] | None]
 Acking: TypeAlias = Literal["explicit", "on_success"]
 Failure: TypeAlias = Literal["leave_pending", "xnack"]
 AckingMode: TypeAlias = Literal["auto", "xack", "xackdel"]
@@ -71,11 +72,6 @@ def _check_callable(name: str, function: object, arguments: int) -> None:
         return
 
 
-def _check_plain(name: str, function: object) -> None:
-    if inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"{name}: must be a plain function, not async: nobody would await it")
-
-
 def group_key(prefix: str, group: str) -> GroupKey:
     """A checked name of a group; raises `ConfigurationError`."""
     for name, problem in (("prefix", prefix_problem(prefix)), ("group", name_problem(group))):
@@ -101,6 +97,7 @@ class ListenerOptions(TypedDict, total=False):
     on_assigned: Told | None
     on_revoked: Told | None
     on_lost: Told | None
+    on_fenced: Told | None
 
 
 @attrs.frozen
@@ -123,6 +120,7 @@ class Listener:
     on_assigned: Told | None = None
     on_revoked: Told | None = None
     on_lost: Told | None = None
+    on_fenced: Told | None = None
 
     def __attrs_post_init__(self) -> None:
         check_limits(
@@ -140,10 +138,9 @@ class Listener:
                 raise ConfigurationError(f"{name}: must be {wanted}, not {getattr(self, name)!r}")
 
         _check_callable("handler", self.handler, arguments=1)
-        for name in ("on_assigned", "on_revoked", "on_lost"):
+        for name in ("on_assigned", "on_revoked", "on_lost", "on_fenced"):
             if (told := getattr(self, name)) is not None:
                 _check_callable(name, told, arguments=3)
-                _check_plain(name, told)
 
     @property
     def demanding(self) -> bool:
@@ -173,10 +170,12 @@ class Listener:
 class Guard:
     """Calls the application's code; whatever it raises is logged and goes no further."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, leave: Callable[[SystemExit], None]) -> None:
         self._listener = listener
+        self._leave = leave
         self._blocking = not inspect.iscoroutinefunction(listener.handler)
         self._threads = self._pool() if self._blocking else None
+        self._tellings = Tellings(str(listener.key))
 
     async def handle(self, message: Message | Batch) -> None:
         """Hand over; what is not acknowledged then is handed over again later."""
@@ -186,6 +185,9 @@ class Guard:
                 await message.ack()
         except (LeaseLost, StreamUnavailable) as error:
             _LOG.warning("%s: %r was handled, but not acknowledged: %s", self._listener.key, message, error)
+        except SystemExit as asked:
+            _LOG.warning("%s: the handler asked to exit on %r, which stays pending", self._listener.key, message)
+            self._leave(asked)
         except Exception:  # the outermost frame of this library around the application's handler
             _LOG.exception("%s: the handler failed on %r, which stays pending", self._listener.key, message)
             if self._listener.failure == "xnack":
@@ -203,8 +205,13 @@ class Guard:
         """Tell the application."""
         self._tell(self._listener.on_lost, member, shard, token)
 
-    def close(self) -> None:
+    def on_fenced(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """Tell the application."""
+        self._tell(self._listener.on_fenced, member, shard, token)
+
+    async def close(self) -> None:
         """Let go of the worker threads, without waiting for a handler that hangs."""
+        await self._tellings.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -228,12 +235,8 @@ class Guard:
         await _whole(self._threads.submit(context.run, partial(self._listener.handler, message)))
 
     def _tell(self, told: Told | None, member: MemberId, shard: ShardIndex, token: Token) -> None:
-        if told is None:
-            return
-        try:
-            told(member, shard, token)
-        except Exception:  # the outermost frame of this library around the application's callback
-            _LOG.exception("%s: a callback failed for shard %d", self._listener.key, shard)
+        if told is not None:
+            self._tellings.tell(partial(told, member, shard, token))
 
 
 async def _whole(running: "Future[Awaitable[None] | None]") -> None:

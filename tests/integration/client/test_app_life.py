@@ -22,7 +22,6 @@ from streamshard import (
 )
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.core.ids import MemberId, ShardIndex, Token
 from streamshard.core.replies import Status
 from streamshard.core.session import Phase
 from streamshard.entrypoints.identity import host_identity, member_ids
@@ -32,10 +31,6 @@ from tests.integration.client.script import Granting, fill, memory_streams, noth
 
 async def ignore(message: Message) -> None:
     await message.ack()
-
-
-async def told_later(member: MemberId, shard: ShardIndex, token: Token) -> None:
-    """What a callback must not be."""
 
 
 def app_with(api: ScriptedCoordinator, **options: Any) -> StreamApp:
@@ -57,7 +52,6 @@ class TestOptions:
             ({"workers": 3}, "workers: is no option of a listener, which are ack, ack_mode, batch"),
             ({"on_assigned": 5}, "on_assigned: must be a function, not 5"),
             ({"on_revoked": lambda shard: None}, "on_revoked: must take 3 by position, but too many positional"),
-            ({"on_lost": told_later}, "on_lost: must be a plain function, not async: nobody would await it"),
         ],
     )
     def test_a_listener_s_options_are_checked_at_once(self, options: dict[str, Any], why: str) -> None:

@@ -113,7 +113,7 @@ class TestAnswers:
 
         session, actions = hear(session, reply, Instant(200))
 
-        assert (session.phase, actions) == (Phase.FENCED, (Drop(S0, Token(10)),))
+        assert (session.phase, actions) == (Phase.FENCED, (Drop(S0, Token(10), fenced=True),))
 
     def test_the_epoch_is_the_one_given_at_join(self) -> None:
         session, _ = exchange(reading(0), 10, epoch=Epoch(8), grants={0: 10})

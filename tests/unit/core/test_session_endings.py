@@ -79,7 +79,7 @@ class TestFences:
     @pytest.mark.parametrize("status", [Status.UNKNOWN_MEMBER_ID, Status.FENCED_MEMBER_EPOCH])
     def test_a_disowned_member_drops_all_leaves_when_quiet_and_joins_anew(self, status: Status) -> None:
         session, actions = exchange(reading(0, 1), 3_000, status)
-        assert actions == (Drop(S0, Token(10)), Drop(S1, Token(11)))
+        assert actions == (Drop(S0, Token(10), fenced=True), Drop(S1, Token(11), fenced=True))
         assert not session.beats
         assert not may_use(session, S0, Token(10), Instant(3_001))
 
@@ -131,7 +131,7 @@ class TestFences:
     def test_a_shard_whose_fence_refuses_us_is_dropped_alone(self, access: Access) -> None:
         session, actions = refused(reading(0, 1), S0, Token(10), access)
 
-        assert actions == (Drop(S0, Token(10)), BeatNow())
+        assert actions == (Drop(S0, Token(10), fenced=access is Access.FENCED), BeatNow())
         assert not may_use(session, S0, Token(10), Instant(1))
         assert may_use(session, S1, Token(11), Instant(1))
         assert holds(session) == (Hold(S0, Token(10), draining=True), Hold(S1, Token(11)))
@@ -255,7 +255,7 @@ class TestStopping:
     def test_a_leaving_member_that_is_fenced_drops_all_and_does_not_come_back(self) -> None:
         session, _ = stop(reading(0))
         session, actions = exchange(session, 3_000, Status.FENCED_MEMBER_EPOCH)
-        assert actions == (Drop(S0, Token(10)),)
+        assert actions == (Drop(S0, Token(10), fenced=True),)
 
         session, actions = finished(session, S0, Token(10), Instant(4_000))
         assert actions == (BeatNow(),)

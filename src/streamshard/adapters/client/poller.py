@@ -38,6 +38,10 @@ class Hooks(Protocol):
         """The right to the shard is gone at once; handlers may still run, but can't acknowledge."""
         ...
 
+    def on_fenced(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
+        """Just before `on_lost`: it is gone because the coordinator or the shard's fence said so."""
+        ...
+
 
 @attrs.frozen
 class Reading:
@@ -126,7 +130,12 @@ class Poller:
                 self._halt(order.shard, order.token)
             case Drop():
                 if self._halt(order.shard, order.token):
-                    self._reading.hooks.on_lost(name, order.shard, order.token)
+                    self._lose(name, order)
+
+    def _lose(self, name: MemberId, drop: Drop) -> None:
+        if drop.fenced:
+            self._reading.hooks.on_fenced(name, drop.shard, drop.token)
+        self._reading.hooks.on_lost(name, drop.shard, drop.token)
 
     def _begin(self, start: Start) -> None:
         member, shard, token = self.member, start.shard, start.token
