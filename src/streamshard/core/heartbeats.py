@@ -17,6 +17,7 @@ from streamshard.core.ports import RowWrite
 from streamshard.core.replies import HeartbeatReply, RetryReason, Status
 from streamshard.core.routine import Remembered, Routine
 from streamshard.core.stream import StreamRecord
+from streamshard.core.turns import NoTurns, Turn, Turns
 from streamshard.errors import (
     MetadataCorrupt,
     NotFound,
@@ -38,12 +39,13 @@ class Heartbeats:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self.turns: Turns = NoTurns()
 
     async def answer(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt; faults of ours are a RETRY, which renews nothing."""
         timing = self._desk.settings.timing
         try:
-            said = _recalled(self._desk, key, beat)
+            said = recalled(self._desk, key, beat)
             reply = None if said is None else await self._repeat(*said, beat)
             return reply or await self._try_again_and_again(key, beat, fresh=said is not None)
         except NotFound as missing:
@@ -77,11 +79,14 @@ class Heartbeats:
         beat = identified(known.record, beat)
         if not await self._confirm(known, stream, beat):
             return None
-        context = attrs.evolve(desk.context(stream, known.sight.source), raised=known.sight.raised)
-        decision = decide(known.record, known.rows, beat, context, known.sight)
+        context, decision = self._decide(known, stream, beat)
         if copy is not None and not isinstance(decision, Accepted):
             return None  # a no is never said on a copy
         return await self._carry_out(known, stream, beat, decision, context)
+
+    def _decide(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> tuple[Context, Decision]:
+        context = attrs.evolve(self._desk.context(stream, known.sight.source), raised=known.sight.raised)
+        return context, decide(known.record, known.rows, beat, context, known.sight)
 
     async def _carry_out(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Decision, context: Context
@@ -135,11 +140,22 @@ class Heartbeats:
 
     async def _accept(
         self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
-    ) -> HeartbeatReply:
-        before = known.record
-        row = None if decision.row is None else RowWrite(before.key.group, decision.row, decision.force_row)
-        change = GroupCommit(decision.record, context.nonce, row, decision.same_rows)
-        await self._desk.commit_group(known, change)
+    ) -> HeartbeatReply | None:
+        turn = Turn(self.turns, known.record.key)
+        try:
+            while await turn.take(alone=decision.record is not known.record):
+                if not self._still_decidable(known, stream, beat):
+                    return None
+                context, again = self._decide(known, stream, beat)
+                if not isinstance(again, Accepted):
+                    return None
+                decision = again
+            before = known.record
+            row = None if decision.row is None else RowWrite(before.key.group, decision.row, decision.force_row)
+            change = GroupCommit(decision.record, context.nonce, row, decision.same_rows)
+            await self._desk.commit_group(known, change)
+        finally:
+            turn.end()
         if decision.refusal is not None:
             return answers.refuse(known.record, beat, context.timing, decision.refusal)
         beat = attrs.evolve(beat, instance=decision.instance)
@@ -148,6 +164,13 @@ class Heartbeats:
         if known.record is before:
             _remember(known, stream, beat, decision, reply)
         return reply
+
+    def _still_decidable(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> bool:
+        """After a wait: as it was before, but for commits of our own, and without another wait."""
+        key, desk = known.record.key, self._desk
+        if desk.groups.get(key) is not known or desk.layouts.get(key.prefix) is not stream or known.lost is not None:
+            return False
+        return known.sight.proven and not beat.legacy and not handover.unconfirmed(known.record, beat, known.sight)
 
     async def _replay(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> HeartbeatReply:
         """The attempt was taken before: the present view; only the very last attempt's is worth anything."""
@@ -202,7 +225,7 @@ class Heartbeats:
         return True
 
 
-def _recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, StreamRecord, Remembered] | None:
+def recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, StreamRecord, Remembered] | None:
     """What is known of a new attempt without deciding it; nothing while the record itself is in doubt."""
     known, stream = desk.groups.get(key), desk.layouts.get(key.prefix)
     if known is None or stream is None or known.routine is None or known.lost is not None or not known.sight.proven:
