@@ -201,6 +201,18 @@ def test_whoever_reads_a_stream_puts_it_back_into_the_index(valkey: Server) -> N
     assert asyncio.run(scenario()) == ("orders",)
 
 
+def test_whoever_listed_a_stream_before_does_so_again_once_it_saw_the_index_without_it(valkey: Server) -> None:
+    async def scenario() -> list[tuple[str, ...]]:
+        async with store_at(valkey.url) as store:
+            await put(store, CREATE_STREAM)
+            valkey.ask("DEL", INDEX)
+            lost = await store.prefixes()
+            await store.load_stream(ORDERS)
+            return [lost, await store.prefixes()]
+
+    assert asyncio.run(scenario()) == [(), ("orders",)]
+
+
 def test_a_stream_is_in_the_index_before_its_record_is_there(valkey: Server) -> None:
     """So a crash in between leaves a name that leads nowhere, and never a stream that nobody looks after."""
     valkey.ask("SADD", INDEX, "orders")

@@ -117,6 +117,7 @@ class RedisStore:
         """Every stream in the index that has a record, sorted."""
         members = await self._command(INDEX_SLOT, "SMEMBERS", INDEX)
         names = [StreamPrefix(bytes(member).decode("utf-8", "replace")) for member in members]
+        self._listed.intersection_update(names)  # whoever is missing is listed again when its record is read next
         kinds = await asyncio.gather(*(self._kind(name) for name in names))
         return tuple(sorted(name for name, kind in zip(names, kinds, strict=True) if kind not in (None, DEAD)))
 
@@ -132,8 +133,11 @@ class RedisStore:
         for primary in await self._fleet.primaries():
             found.update(await _scan(primary))
         self._listed.clear()
+        if await self._command(INDEX_SLOT, "TYPE", INDEX) not in (b"set", b"none"):
+            await self._command(INDEX_SLOT, "DEL", INDEX)  # nothing of ours: until it is gone nothing can be listed
         for prefix in sorted(found):
             await self._list(prefix)
+        await self._command(INDEX_SLOT, "PERSIST", INDEX)
         return tuple(sorted(found))
 
     async def close(self) -> None:
