@@ -3,27 +3,26 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 
-from streamshard.adapters.client.bridge import BridgedCoordinator, WatchedBridge
 from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.poller import Poller, Reading
-from streamshard.adapters.client.producer import Producer, Publishing, Trim
+from streamshard.adapters.client.producer import Producer
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
-from streamshard.adapters.watchtower import Watchable, WatchedCoordinator
-from streamshard.core.ids import MemberId, Millis
-from streamshard.core.ports import CoordinatorApi, Redelivering, ShardLog, Watching
+from streamshard.core.ids import MemberId
+from streamshard.core.ports import Clock, Entropy, Redelivering, ShardLog
+from streamshard.entrypoints.connecting import Where, coordinator_at
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
+from streamshard.entrypoints.publishing import ProducerOptions, publishing
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
 
 if TYPE_CHECKING:
@@ -31,15 +30,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-URL_VARIABLE = "STREAMSHARD_URL"
 DEFAULT_REDIS = "redis://127.0.0.1:6379"
 LEAVE_GRACE_S = 2.0
 START_PAUSE_S = 0.25
 
 _Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
-Where: TypeAlias = str | Sequence[str] | CoordinatorApi | None
-Connecting: TypeAlias = Callable[[asyncio.AbstractEventLoop], contextlib.AbstractAsyncContextManager[CoordinatorApi]]
 
 
 @attrs.frozen
@@ -70,9 +66,10 @@ class StreamApp:
     ) -> None:
         check_limits(drain_timeout=drain_timeout, start_timeout=start_timeout)
         self._drain_timeout, self._start_timeout = drain_timeout, start_timeout
-        self._clock, self._entropy = SystemClock(), SystemEntropy()
+        self._clock: Clock = SystemClock()
+        self._entropy: Entropy = SystemEntropy()
         self._closing = contextlib.AsyncExitStack()
-        self._connect, self._api = self._coordinator(url, token)
+        self._connect, self._api = coordinator_at(url, token, self._closing)
         self._log = self._shard_log(redis)
         self._listeners: list[Listener] = []
         self._producers: list[Producer] = []
@@ -113,26 +110,16 @@ class StreamApp:
 
         return register
 
-    def producer(
-        self,
-        prefix: str,
-        group: str,
-        *,
-        max_len: int | None = None,
-        max_attempts: int = 2,
-        refresh_interval: float = 30.0,
-        trim: Trim = "approximate",
-        retry_uncertain: bool = False,
-    ) -> Producer:
+    def producer(self, prefix: str, group: str, **options: Unpack[ProducerOptions]) -> Producer:
         """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop.
 
-        ``retry_uncertain``: send again, which may duplicate, what may be written already. Raises
-        `ConfigurationError`.
+        Options, with their defaults: ``max_len=None`` (or to how many records a shard is trimmed);
+        ``trim="approximate"`` (or ``"exact"``); ``max_attempts=2`` to send one record;
+        ``refresh_interval=30.0`` seconds; ``retry_uncertain=False`` (True: send again, which may duplicate, what
+        may be written already). Raises `ConfigurationError`.
         """
-        check_limits(refresh_interval=refresh_interval)
-        pause = Millis(int(refresh_interval * 1000))
-        options = Publishing(group_key(prefix, group), max_len, max_attempts, pause, trim, retry_uncertain)
-        producer = Producer(options, self._api, self._log, self._clock, self._entropy)
+        ports = (self._api, self._log, self._clock, self._entropy)
+        producer = Producer(publishing(prefix, group, options), *ports)
         self._closing.push_async_callback(producer.close)
         self._producers.append(producer)
         return producer
@@ -324,19 +311,6 @@ class StreamApp:
             if served.member.rejection is not None:
                 raise ListenerRejected(f"{served.member.key}: {served.member.rejection}")
 
-    def _coordinator(self, url: Where, token: str | None) -> tuple[Connecting, CoordinatorApi]:
-        urls = os.environ.get(URL_VARIABLE) if url is None else url
-        if urls is None:
-            raise ConfigurationError(f"url: name the coordinator's base URL, here or in {URL_VARIABLE}")
-        if not isinstance(urls, str | Sequence):
-            return _in_process(urls)
-        # Imported here: with a coordinator in the same process nobody needs an HTTP client.
-        from streamshard.adapters.client.http import HttpCoordinator
-
-        own = HttpCoordinator(urls, token=token)
-        self._closing.push_async_callback(own.close)
-        return lambda home: HttpCoordinator(urls, token=token), own
-
     def _shard_log(self, redis: str | ShardLog) -> ShardLog:
         if not isinstance(redis, str):
             return redis
@@ -345,12 +319,3 @@ class StreamApp:
         log = RedisShardLog.from_url(redis)
         self._closing.push_async_callback(log.close)
         return log
-
-
-def _in_process(api: CoordinatorApi) -> tuple[Connecting, CoordinatorApi]:
-    own = WatchedCoordinator(api) if isinstance(api, Watchable) else api
-
-    def bridged(home: asyncio.AbstractEventLoop) -> BridgedCoordinator:
-        return WatchedBridge(own, own, home) if isinstance(own, Watching) else BridgedCoordinator(own, home)
-
-    return lambda home: contextlib.nullcontext(bridged(home)), own

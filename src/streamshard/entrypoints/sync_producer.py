@@ -6,27 +6,19 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import attrs
 
-from streamshard.adapters.client.producer import Failure, Fields, Key, Producer, Published, Trim
+from streamshard.adapters.client.producer import Failure, Fields, Key, Producer, Published
 from streamshard.core.ports import ShardLog
 from streamshard.core.replies import Routing
-from streamshard.entrypoints.app import DEFAULT_REDIS, StreamApp, Where
+from streamshard.entrypoints.app import DEFAULT_REDIS, StreamApp
+from streamshard.entrypoints.connecting import Where
+from streamshard.entrypoints.publishing import ProducerOptions
 from streamshard.errors import NotWritten
 
 _Result = TypeVar("_Result")
-
-
-class ProducerOptions(TypedDict, total=False):
-    """What `StreamApp.producer` takes by name."""
-
-    max_len: int | None
-    max_attempts: int
-    refresh_interval: float
-    trim: Trim
-    retry_uncertain: bool
 
 
 @attrs.define(eq=False)
