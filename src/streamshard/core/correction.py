@@ -22,6 +22,10 @@ PLAUSIBLE_AHEAD_MS = 366 * 24 * 3_600_000
 """Tokens follow the wall clock; one further ahead than this is nobody's grant."""
 
 
+HIGHEST_MARK = 2**52
+"""Tokens follow the wall clock; a mark above this was never raised for a grant, and none can be issued above it."""
+
+
 class Claim(enum.Enum):
     """What the version that a member names says about it, or about us."""
 

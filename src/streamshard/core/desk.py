@@ -109,6 +109,7 @@ class Desk:
         """Shards whose key or group was found missing; the next tick makes them again, guarded."""
         self.outdated: dict[StreamPrefix, set[ShardIndex]] = {}
         """Shards whose fence knows a later life or layout than a grant named; the next round reads their marks."""
+        self._disbelieved: set[tuple[GroupKey, ShardIndex]] = set()
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.notices = Notices()
         self._life = ""
@@ -204,6 +205,7 @@ class Desk:
         for key in keys:
             self.groups.pop(key, None)
             self.past.pop(key, None)
+            self._disbelieved = {doubt for doubt in self._disbelieved if doubt[0] != key}
             self.notices.tell(key)
 
     def forget_streams(self, present: Set[StreamPrefix]) -> None:
@@ -258,7 +260,18 @@ class Desk:
             fences = await self.streams.read_fences(key.prefix, shards)
         except StreamUnavailable:
             return None
-        return {fence.shard: fence.tokens.get(key.group, Token(0)) for fence in fences}
+        marks = {fence.shard: fence.tokens.get(key.group, Token(0)) for fence in fences}
+        return {shard: mark for shard, mark in marks.items() if self.believes(key, shard, mark)}
+
+    def believes(self, key: GroupKey, shard: ShardIndex, mark: Token) -> bool:
+        """Whether a mark can be a token's; one that can't blocks its shard alone, and is told once."""
+        if mark <= correction.HIGHEST_MARK:
+            return True
+        if (key, shard) not in self._disbelieved:
+            self._disbelieved.add((key, shard))
+            text = f"its fence has the mark {mark}, which was never granted: delete the field t:{key.group} beside it"
+            self.note([Event("fence-unbelievable", key.prefix, text, key.group, shard)])
+        return False
 
     async def begin_anew(
         self, known: KnownGroup, stream: StreamRecord, seen: Mapping[ShardIndex, Token], proof: LostWrites

@@ -215,7 +215,8 @@ class Heartbeats:
                 case RaiseVerdict.RAISED:
                     known.sight.raised.add((order.shard, order.token))
                 case RaiseVerdict.ABOVE:
-                    above[order.shard] = result.mark
+                    if self._desk.believes(key, order.shard, result.mark):
+                        above[order.shard] = result.mark
                 case RaiseVerdict.MISSING:
                     self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
                 case RaiseVerdict.SUPERSEDED:  # a later layout is on record by now, or the store has lost it
