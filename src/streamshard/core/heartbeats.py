@@ -9,7 +9,7 @@ from streamshard.core.answers import Served
 from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide, identified
 from streamshard.core.desk import Desk, GroupCommit, KnownGroup
-from streamshard.core.effects import RaiseFence, RaiseVerdict
+from streamshard.core.effects import RaiseFence, RaiseResult, RaiseVerdict
 from streamshard.core.group import GroupRecord, Holding, Row
 from streamshard.core.ids import GroupKey, ShardIndex, Token
 from streamshard.core.outcome import Accepted, Context, Decision, LostWrites, Refusal, Replay, Standing
@@ -209,21 +209,28 @@ class Heartbeats:
             results = await self._desk.streams.raise_fences(orders)
         except StreamUnavailable:
             return False  # pending until it is acknowledged: the next heartbeat asks again
+        above = self._take_in(known, orders, results)
+        if _proves_loss(known.record, above, fresh):
+            await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the token before the grant"))
+        return True
+
+    def _take_in(
+        self, known: KnownGroup, orders: Sequence[RaiseFence], results: Sequence[RaiseResult]
+    ) -> dict[ShardIndex, Token]:
+        """Note what became of raises; returns the marks that stood above their floors."""
         above: dict[ShardIndex, Token] = {}
+        key = known.record.key
         for order, result in zip(orders, results, strict=True):
             match result.verdict:
                 case RaiseVerdict.RAISED:
                     known.sight.raised.add((order.shard, order.token))
-                case RaiseVerdict.ABOVE:
-                    if self._desk.believes(key, order.shard, result.mark):
-                        above[order.shard] = result.mark
+                case RaiseVerdict.ABOVE if self._desk.believes(key, order.shard, result.mark):
+                    above[order.shard] = result.mark
                 case RaiseVerdict.MISSING:
                     self._desk.vanished.setdefault(key.prefix, set()).add(order.shard)
                 case RaiseVerdict.SUPERSEDED:  # a later layout is on record by now, or the store has lost it
                     self._desk.outdated.setdefault(key.prefix, set()).add(order.shard)
-        if _proves_loss(known.record, above, fresh):
-            await self._desk.begin_anew(known, stream, above, LostWrites("a fence is above the token before the grant"))
-        return True
+        return above
 
 
 def recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, StreamRecord, Remembered] | None:
