@@ -1,6 +1,6 @@
 """Heartbeats that repeat themselves: what was decided of one that changed nothing holds for the next like it.
 
-Deciding and answering are pure. While stream and group are the very objects they were, and a live member says
+Deciding and answering are pure. While stream and group are the very objects they were, and an instance says
 word for word what it said before, only its number, the request's id and what it tells for display can differ.
 None of these can lead to another decision, as long as it lists exactly what it holds on record: then nothing
 is released, adopted or raised, whatever its number, the time and the fences known to be raised.
@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from streamshard.core.commands import Heartbeat, Intent
+from streamshard.core.commands import Heartbeat
 from streamshard.core.group import GroupRecord
 from streamshard.core.handover import listed
 from streamshard.core.ids import InstanceId
@@ -45,7 +45,7 @@ class Remembered:
 
 @attrs.define
 class Routine:
-    """What live members said of one state of their group; forgotten as soon as that is another one."""
+    """What instances said of one state of their group; forgotten as soon as that is another one."""
 
     stream: StreamRecord
     record: GroupRecord
@@ -67,7 +67,6 @@ class Routine:
 
 
 def _repeatable(record: GroupRecord, beat: Heartbeat, decision: Accepted) -> bool:
-    plain = decision.record is record and decision.row is not None and decision.refusal is None
-    if not plain or decision.force_row or beat.legacy or beat.intent is not Intent.STAY:
+    if decision.record is not record or decision.row is None or beat.legacy:
         return False
     return listed(beat).keys() == {(shard, h.token) for shard, h in record.held_by(decision.instance).items()}

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from streamshard.core import answers
 from streamshard.core.answers import Served
-from streamshard.core.commands import Heartbeat, Hold, Intent
+from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.decide import decide
 from streamshard.core.desk import Desk
 from streamshard.core.group import ShardProgress
 from streamshard.core.heartbeats import recalled
-from streamshard.core.ids import Epoch, InstanceId, MemberId, Seq, ShardIndex, Token, View, WallMillis
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Seq, WallMillis
 from streamshard.core.outcome import Accepted
 from streamshard.core.replies import HeartbeatReply, Status
 from streamshard.core.routine import TOLD_ANEW
-from streamshard.errors import StreamshardError
+from streamshard.errors import StreamshardError, StreamUnavailable
 from tests.unit.core.driving import KEY, S0, S1, Member, Node, Site, scale
 
 OTHERWISE: dict[str, Any] = {
@@ -93,10 +93,11 @@ def disturb(rng: random.Random, site: Site, node: Node, other: Node, crew: list[
             site.memory.lose_rows()
         case 4:
             site.pass_time(rng.choice([1_000, 20_000]), node)
-        case 5:
-            other.tick()
-        case _:
+        case 5 | 6:
             node.beat(rng.choice(crew), **{n: v for n, v in TOLD.items() if rng.random() < 0.5})
+        case _:
+            for each in crew * 3:
+                node.beat(each)
 
 
 @settings(max_examples=40)
@@ -166,15 +167,18 @@ def test_each_renewal_carries_a_mark_of_its_own_whoever_writes_it() -> None:
     assert {len(mark) for mark in marks} == {32}
 
 
-@pytest.mark.parametrize(
-    "holds", [(), (Hold(S0, Token(5)),), (Hold(ShardIndex(7), Token(1)),)], ids=["none", "another token", "unknown"]
-)
-def test_a_member_that_does_not_list_just_what_it_holds_is_never_recalled(holds: tuple[Hold, ...]) -> None:
-    _, node, member = at_rest()
+def test_a_member_that_leaves_out_a_grant_is_not_recalled_as_its_fence_may_be_raised_by_then() -> None:
+    site = Site()
+    node, member = site.node(), Member()
+    node.tick(2)
+    node.streams.fail("raise_fences", *[StreamUnavailable("away")] * 10)
+    replies = [node.beat(member).pending for _ in range(4)]
 
-    for _ in range(3):
-        node.beat(member, holds=holds, view=View("nobody issued this"))
-        assert recalled(node.desk, KEY, member.beat(holds=holds, view=View("nobody issued this"))) is None
+    said = recalled(node.desk, KEY, member.beat())
+    node.streams.failures["raise_fences"].clear()
+
+    assert (replies, said) == ([(S0, S1)] * 4, None)
+    assert node.beat(member).assigned == (S0, S1)
 
 
 def test_nothing_is_recalled_once_the_record_is_another_one() -> None:
