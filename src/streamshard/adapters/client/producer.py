@@ -1,7 +1,8 @@
 """Publishing: route by the coordinator's metadata, and never write to a shard that nobody reads."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -98,7 +99,7 @@ class Producer:
 
     def __init__(self, options: Publishing, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> None:
         self._options = options
-        self._log = log if isinstance(log, AppendingMany) else _OneByOne(log, options)
+        self._log: AppendingMany = log if isinstance(log, AppendingMany) else _OneByOne(log, options)
         self._clock, self._entropy = clock, entropy
         self._routes = Routes(options.key, api, clock, entropy, options.refresh_interval)
         self._turn = int(entropy.fraction() * 2**16)
@@ -148,6 +149,22 @@ class Producer:
     async def close(self) -> None:
         """Stop watching; idempotent."""
         await self._routes.close()
+
+    @property
+    def key(self) -> GroupKey:
+        """The stream that is published to, and the group whose metadata routes."""
+        return self._options.key
+
+    @contextlib.contextmanager
+    def instead(self, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> Iterator[None]:
+        """For a test: publish by other ports within this context."""
+        kept = (self._log, self._clock, self._entropy, self._routes)
+        other = Producer(self._options, api, log, clock, entropy)
+        self._log, self._clock, self._entropy, self._routes = other._log, clock, entropy, other._routes
+        try:
+            yield
+        finally:
+            self._log, self._clock, self._entropy, self._routes = kept
 
     def _draft(self, key: Key, fields: Fields) -> _Draft:
         encoded = encode_fields(fields)  # type: ignore[arg-type]  # the union of mappings is for callers' checkers
