@@ -18,6 +18,7 @@ from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.stream import StreamRecord
 from streamshard.core.stream_work import StreamWork
 from streamshard.core.ticking import Ticking
+from streamshard.core.turns import Turns
 from streamshard.core.watching import Watches
 from streamshard.errors import ConfigurationError, StreamUnavailable, Unavailable
 
@@ -48,6 +49,10 @@ class Coordinator:
         self._ticking = Ticking(self._desk, self._work)
         self.watches = Watches(self._desk)
         """What whoever holds watches open asks; see `streamshard.adapters.watchtower`."""
+
+    def take_turns(self, turns: Turns) -> None:
+        """Have the heartbeats of each group enter by ``turns`` from now on, instead of racing each other."""
+        self._heartbeats.turns = turns
 
     async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt of one instance; never raises for what a member may send."""

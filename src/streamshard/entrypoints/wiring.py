@@ -9,6 +9,7 @@ import attrs
 
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
+from streamshard.adapters.turns import AsyncTurns
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.inspection import StreamInspector
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
@@ -43,7 +44,9 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
         opened.push_async_callback(store.close)
         streams, inspector = _streams(settings.redis, world, clock, opened)
         chosen = _coordinator_settings(settings, entropy)
-        yield Service(Coordinator(store, streams, clock, entropy, chosen), store, streams, clock, inspector)
+        coordinator = Coordinator(store, streams, clock, entropy, chosen)
+        coordinator.take_turns(AsyncTurns())
+        yield Service(coordinator, store, streams, clock, inspector)
 
 
 async def _store(url: str) -> MetadataStore:
