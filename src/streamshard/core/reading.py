@@ -7,10 +7,19 @@ from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupKey, ReshardingId, StreamPrefix
 from streamshard.core.queries import GroupView, MigrationView
 from streamshard.core.replies import Routing
-from streamshard.core.stream import ENDED, EntryState, GroupEntry, Resharding, ReshardingState, ShardPhase, StreamRecord
+from streamshard.core.stream import (
+    ENDED,
+    DrainLook,
+    EntryState,
+    GroupEntry,
+    Resharding,
+    ReshardingState,
+    ShardPhase,
+    StreamRecord,
+)
 from streamshard.core.stream_commit import find_resharding
 from streamshard.core.stream_shape import in_phase, scope
-from streamshard.core.stream_wants import drain_looks
+from streamshard.core.stream_wants import drain_looks, held_looks
 from streamshard.core.stream_work import StreamWork
 from streamshard.errors import GroupNotFound, MetadataCorrupt, MigrationNotFound, NotFound
 
@@ -95,8 +104,15 @@ class Reading:
             rollback_eligible=resharding.state in _RETURNABLE and not resharding.any_sealed,
             provisioned=len(to_make) if ended else sum(i not in preparing or i in made for i in to_make),
             to_provision=len(to_make),
-            draining=() if ended else drain_looks(stream, self._work.sight(stream)),
+            draining=() if ended else self._looks(stream, resharding),
         )
+
+    def _looks(self, stream: StreamRecord, resharding: Resharding) -> tuple[DrainLook, ...]:
+        looks = drain_looks(stream, self._work.sight(stream))
+        if looks or resharding.state is not ReshardingState.DRAINING:
+            return looks
+        known = [self._desk.groups.get(GroupKey(stream.prefix, entry.name)) for entry in _active(stream)]
+        return held_looks(resharding, [group.record for group in known if group is not None])
 
 
 def _active(stream: StreamRecord) -> list[GroupEntry]:

@@ -4,16 +4,17 @@ No order is ever remembered. Whoever looks at the record, in whichever process, 
 do; each order may be carried out twice, late, or not at all.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from streamshard.core.effects import DropGroup, DropShard, GroupStart, MendLag, Provision, RaiseLayout, Seal
+from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupName, Instant, Millis, RecordId, ShardIndex, stream_key
-from streamshard.core.stream import DrainLook, EntryState, Shard, ShardPhase, StreamRecord, StreamState
+from streamshard.core.stream import DrainLook, EntryState, Resharding, Shard, ShardPhase, StreamRecord, StreamState
 from streamshard.core.stream_events import ProbeShard, ReadFences
-from streamshard.core.stream_shape import in_phase, is_drained, is_undone, readable, registered, restoring
+from streamshard.core.stream_shape import in_phase, is_drained, is_undone, readable, registered, restoring, scope
 from streamshard.core.stream_sight import Look, StreamSight, ignored_groups
 
 Order: TypeAlias = Provision | Seal | RaiseLayout | DropGroup | DropShard | MendLag | ProbeShard | ReadFences
@@ -182,6 +183,20 @@ def _shown(record: StreamRecord, sight: StreamSight, shard: Shard) -> DrainLook:
         return look.blocker
     text = "nothing is left on it: it is sealed once no producer may use the old routing any more"
     return DrainLook(shard.index, None, 0, 0, None, text)
+
+
+def held_looks(resharding: Resharding, groups: Iterable[GroupRecord]) -> tuple[DrainLook, ...]:
+    """What a scale-in waits for once all removed shards are sealed: their readers, as last seen, to let go."""
+    holders = [
+        DrainLook(shard, group.key.group, 0, 0, None, f"sealed: {holding.member} of {group.key.group} is to let it go")
+        for group in groups
+        for shard, holding in group.holdings.items()
+        if shard in scope(resharding)
+    ]
+    nobody = "sealed: it is over once every group was seen to have let it go"
+    free = set(scope(resharding)) - {look.shard for look in holders}
+    looks = [*holders, *(DrainLook(ShardIndex(shard), None, 0, 0, None, nobody) for shard in sorted(free))]
+    return tuple(sorted(looks, key=lambda look: look.shard))
 
 
 def _in_the_way(record: StreamRecord, index: ShardIndex) -> DrainLook:

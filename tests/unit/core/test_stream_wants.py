@@ -3,7 +3,8 @@
 from streamshard.core.effects import GroupStart, MendLag, Provision, Seal
 from streamshard.core.ids import GroupName, Instant, RecordId, ShardIndex
 from streamshard.core.stream_events import ProbeShard, ReadFences
-from streamshard.core.stream_wants import drain_looks, mend_order
+from streamshard.core.stream_wants import drain_looks, held_looks, mend_order
+from tests.unit.core.builders import group, holding, member
 from tests.unit.core.stream_bench import (
     BILLING,
     LEASE,
@@ -213,6 +214,20 @@ def test_a_drain_says_what_it_waits_for() -> None:
     assert [look.reason for look in drain_looks(shop.record, desk.sight)] == [
         "3 records not yet read by billing, from 1-0",
         "nothing is left on it: it is sealed once no producer may use the old routing any more",
+    ]
+
+
+def test_a_scale_in_with_everything_sealed_says_who_still_holds_a_removed_shard() -> None:
+    shop, _ = opened(3)
+    shop.do(scale(1))
+    assert shop.record.resharding is not None
+    reader = group(member(), holdings={ShardIndex(0): holding(), ShardIndex(2): holding()})
+
+    looks = held_looks(shop.record.resharding, [reader])
+
+    assert [(look.shard, look.group, look.reason) for look in looks] == [
+        (1, None, "sealed: it is over once every group was seen to have let it go"),
+        (2, reader.key.group, f"sealed: {member().id} of {reader.key.group} is to let it go"),
     ]
 
 
