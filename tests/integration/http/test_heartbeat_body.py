@@ -3,14 +3,29 @@
 import json
 from typing import Any
 
+import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamshard.core.commands import Heartbeat, Hold, Intent
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import Epoch, Generation, InstanceId, MemberId, Millis, RecordId, Seq, ShardIndex, Token, View
-from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReason, Status
+from streamshard.core.replies import Extension, Grant, HeartbeatReply, Likeness, RetryReason, Status
 from streamshard.core.timing import Timing
-from streamshard.entrypoints.http.heartbeats import HeartbeatBody, Refused, decode_heartbeat, encode_reply, rejected
+from streamshard.entrypoints.http.decoding import INT_LIMIT
+from streamshard.entrypoints.http.heartbeats import (
+    FEW,
+    HeartbeatBody,
+    HoldPart,
+    Refused,
+    ShardPart,
+    decode_heartbeat,
+    encode_reply,
+    names,
+    rejected,
+    remembered_names,
+)
 from streamshard.errors import InvalidRequest
 
 WEB = MemberId("web-m0")
@@ -27,6 +42,9 @@ BARE: dict[str, Any] = {
     "revokingShards": [],
 }
 FULL: dict[str, Any] = {**BARE, "instanceId": INSTANCE, "seq": 9, "holds": []}
+
+
+ANSWER = HeartbeatReply(Status.OK, WEB, Epoch(3), Seq(9), Millis(3_000), Millis(60_000), Millis(15_000), "r-1")
 
 
 def raw(base: dict[str, Any], **fields: Any) -> bytes:
@@ -246,3 +264,31 @@ def test_an_answer_sorts_its_shards() -> None:
     assert answer["extended"] == [{"shardIndex": 1, "token": 5}, {"shardIndex": 10, "token": 7}]
     assert (answer["groupEpoch"], answer["assignmentEpoch"], answer["view"]) == (4, 5, "v")
     assert (answer["retryAfterMs"], answer["retryReason"], answer["message"]) == (50, "NAME_HELD", None)
+
+
+@given(st.text(), st.text(max_size=10), st.integers(0, INT_LIMIT))
+def test_what_answers_have_in_common_is_written_once_and_reads_the_same(asked: str, view: str, seq: int) -> None:
+    likeness = Likeness()
+    first = attrs.evolve(ANSWER, view=View(view), likeness=likeness)
+    encode_reply(first)
+    later = attrs.evolve(first, response_to=asked, seq=Seq(seq))
+
+    assert encode_reply(later) == encode_reply(attrs.evolve(later, likeness=None))
+
+
+def test_names_that_were_remembered_are_the_ones_that_were_named() -> None:
+    count = 8
+    owned = tuple(ShardPart(index) for index in range(count))
+    holds = tuple(HoldPart(index, 7, draining=index == 1) for index in range(count))
+
+    assert remembered_names(owned, (), holds) == names(owned, (), holds)
+    assert names(owned, (), holds).holds == tuple(Hold(ShardIndex(i), Token(7), i == 1) for i in range(count))
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_few_holds_or_many_reach_the_command(count: int) -> None:
+    holds = [{"shardIndex": index, "token": 7} for index in range(count)]
+
+    beat = heartbeat(decode_heartbeat(raw(FULL, holds=holds)))
+
+    assert beat.holds == tuple(Hold(ShardIndex(index), Token(7)) for index in range(count))
