@@ -1,6 +1,6 @@
 """Answering heartbeats: decide, commit, raise the fences of new grants, read again, answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
