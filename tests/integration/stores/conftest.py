@@ -1,6 +1,7 @@
-"""Redis Clusters for the stores."""
+"""Where the stores keep their records: a file, Redis Clusters."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +21,9 @@ def cluster(running_cluster: Cluster) -> Cluster:
     """The session's cluster, emptied."""
     running_cluster.empty()
     return running_cluster
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A SQLite database that is not there yet."""
+    return tmp_path / "meta.db"

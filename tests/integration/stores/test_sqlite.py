@@ -1,14 +1,11 @@
-"""What a SQLite file adds: other processes, other files, damage, and crashes."""
+"""What a SQLite file adds: other processes, names and paths, crashes."""
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -16,22 +13,18 @@ import pytest
 
 from streamshard.adapters.stores.sqlite import SqliteStore
 from streamshard.core.group import GroupRecord
-from streamshard.core.ids import GroupKey, GroupName, Nonce, StreamPrefix, next_version
-from streamshard.core.ports import GroupChange, RowWrite, StreamChange, Transaction
+from streamshard.core.ids import GroupKey, GroupName, Nonce, next_version
+from streamshard.core.ports import GroupChange, RowWrite, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import (
     ConfigurationError,
     InvalidRequest,
-    MetadataCorrupt,
-    SourceChanged,
     StoreUnavailable,
-    UnsupportedSchema,
 )
 from streamshard.testing.samples import (
     BILLING,
     COMPARE,
     CREATE,
-    CREATE_STREAM,
     FIRST,
     KEY,
     ONE,
@@ -39,41 +32,14 @@ from streamshard.testing.samples import (
     SECOND,
     a_group,
     a_row,
-    a_stream,
     opened,
     put,
     source_of,
     state,
 )
+from tests.integration.stores.sqlite_rig import filled, play, sql
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "meta.db"
-
-
-def _play(path: Path, scenario: Callable[[SqliteStore], Awaitable[None]], busy_timeout_ms: int = 5_000) -> None:
-    async def played() -> None:
-        store = await SqliteStore.open(path, busy_timeout_ms)
-        try:
-            await scenario(store)
-        finally:
-            await store.close()
-
-    asyncio.run(played())
-
-
-def _sql(path: Path, *statements: str) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        for statement in statements:
-            db.execute(statement)
-
-
-def _filled(path: Path) -> Path:
-    _play(path, lambda store: put(store, CREATE_STREAM, CREATE, row=a_row()))
-    return path
 
 
 def _writer(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
@@ -82,7 +48,7 @@ def _writer(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
 
 
 def test_several_processes_incrementing_lose_none(path: Path) -> None:
-    _filled(path)
+    filled(path)
 
     writers = [_writer(path, name, 50) for name in ("one", "two", "three")]
     said = [writer.communicate(timeout=60)[0].split()[1:] for writer in writers]
@@ -113,7 +79,7 @@ def test_processes_that_open_a_new_file_at_once_all_succeed(path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_no_half_commit_and_loses_nothing_it_was_told(path: Path) -> None:
-    _filled(path)
+    filled(path)
 
     for turn in range(8):
         with _writer(path, f"writer-{turn}", 0) as writer:
@@ -131,7 +97,7 @@ def test_a_killed_writer_leaves_no_half_commit_and_loses_nothing_it_was_told(pat
             assert (stream.routed_count, group.group_epoch) == (stream.version.revision, stream.version.revision)
             assert last <= stream.version.revision <= last + 1
 
-        _play(path, whole)
+        play(path, whole)
 
 
 def test_a_cancelled_commit_leaves_no_transaction_open(path: Path) -> None:
@@ -150,7 +116,7 @@ def test_a_cancelled_commit_leaves_no_transaction_open(path: Path) -> None:
             await put(other, COMPARE, row=a_row(99))
         assert (await store.load_group(KEY)).rows == {ONE: a_row(99)}
 
-    _play(path, scenario)
+    play(path, scenario)
 
 
 def test_a_locked_database_is_unavailable_and_nothing_is_changed(path: Path) -> None:
@@ -164,7 +130,7 @@ def test_a_locked_database_is_unavailable_and_nothing_is_changed(path: Path) -> 
         assert await state(store) == (None, a_group(), {})
         await put(store, GroupChange(KEY, FIRST, a_group(SECOND)))
 
-    _play(path, scenario, busy_timeout_ms=50)
+    play(path, scenario, busy_timeout_ms=50)
 
 
 def test_a_full_database_is_unavailable_and_nothing_is_changed(path: Path) -> None:
@@ -179,7 +145,7 @@ def test_a_full_database_is_unavailable_and_nothing_is_changed(path: Path) -> No
         await put(store, COMPARE, row=a_row())
         assert await state(store) == (None, a_group(), {ONE: a_row()})
 
-    _play(path, scenario)
+    play(path, scenario)
 
 
 @pytest.mark.parametrize("name", [":memory:", "", "file:meta.db?mode=memory"])
@@ -190,7 +156,7 @@ def test_a_name_that_is_no_file_is_refused_with_a_hint(name: str) -> None:
 
 def test_paths_that_cannot_hold_a_database_are_named_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database, but longer than the header of one would be " * 20)
-    _sql(tmp_path / "shop.db", "CREATE TABLE orders (id INTEGER)")
+    sql(tmp_path / "shop.db", "CREATE TABLE orders (id INTEGER)")
     reasons = {
         tmp_path: "is a directory",
         tmp_path / "none" / "meta.db": "make it first",
@@ -219,162 +185,9 @@ def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) ->
 def test_awkward_paths_are_paths(tmp_path: Path) -> None:
     path = tmp_path / "100%25 sure? #1 주문.db"
 
-    _filled(path)
+    filled(path)
 
     assert path.exists()
-
-
-def test_a_database_of_a_newer_schema_is_left_alone(path: Path) -> None:
-    _filled(path)
-    _sql(path, "PRAGMA user_version = 2")
-    before = path.read_bytes()
-
-    with pytest.raises(UnsupportedSchema, match=r"meta\.db was made by a newer version \(schema 2.*upgrade"):
-        asyncio.run(SqliteStore.open(path))
-
-    assert path.read_bytes() == before
-
-
-async def _many(store: SqliteStore, count: int) -> None:
-    for number in range(count):
-        prefix = StreamPrefix(f"stream-{number}")
-        await put(store, StreamChange(None, a_stream(prefix=prefix)), prefix=prefix)
-
-
-def test_a_damaged_file_is_refused_at_opening(path: Path) -> None:
-    _play(path, partial(_many, count=200))
-    whole = bytearray(path.read_bytes())
-    for page in range(4096, len(whole), 4096):
-        whole[page : page + 64] = b"\xa5" * 64
-    path.write_bytes(whole)
-
-    with pytest.raises(MetadataCorrupt, match="damaged, restore it from a backup"):
-        asyncio.run(SqliteStore.open(path))
-
-
-def test_what_a_check_finds_is_said_in_one_line(path: Path) -> None:
-    _play(path, partial(_many, count=200))
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("DELETE FROM stream_records")
-        database.commit()
-    whole = bytearray(path.read_bytes())
-    whole[32:36] = (3).to_bytes(4, "big")  # the first free page is said to be one that is in use
-    path.write_bytes(whole)
-
-    with pytest.raises(MetadataCorrupt) as caught:
-        asyncio.run(SqliteStore.open(path))
-
-    assert caught.value.message.startswith(f"the metadata database {path} is damaged, restore it from a backup: ***")
-    assert "\n" not in caught.value.message
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE group_records SET body = replace(body, 'lineage', 'linage!') WHERE name = 'billing'",
-        "UPDATE group_records SET body = 'text' WHERE name = 'billing'",
-        "UPDATE group_records SET revision = 7 WHERE name = 'billing'",
-        "UPDATE group_records SET nonce = CAST(x'fffe' AS TEXT) WHERE name = 'billing'",
-        "UPDATE group_records SET live = 0 WHERE name = 'billing'",
-        "UPDATE renewal_rows SET body = x'00' WHERE name = 'billing'",
-        "UPDATE renewal_rows SET seq = 3 WHERE name = 'billing'",
-    ],
-)
-def test_a_damaged_record_freezes_its_group_alone(path: Path, damage: str) -> None:
-    shipping = GroupKey(ORDERS, GroupName("shipping"))
-
-    async def scenario(store: SqliteStore) -> None:
-        await put(store, CREATE_STREAM, CREATE, GroupChange(shipping, None, a_group(key=shipping)), row=a_row())
-        await state(store)
-        _sql(path, damage)
-        with pytest.raises(MetadataCorrupt, match="billing"):
-            await store.load_group(KEY)
-        assert (await store.load_group(shipping)).record == a_group(key=shipping)
-        assert (await store.load_stream(ORDERS)).record == a_stream()
-        await put(store, GroupChange(shipping, FIRST, a_group(SECOND, shipping)))
-
-    _play(path, scenario)
-
-
-def test_a_record_of_a_newer_schema_freezes_its_group_alone(path: Path) -> None:
-    async def scenario(store: SqliteStore) -> None:
-        await put(store, CREATE_STREAM, CREATE)
-        _sql(path, """UPDATE group_records SET body = CAST('{"schema":2,"new":true}' AS BLOB)""")
-        with pytest.raises(UnsupportedSchema, match="orders/billing"):
-            await store.load_group(KEY)
-        assert (await store.load_stream(ORDERS)).record == a_stream()
-
-    _play(path, scenario)
-
-
-def test_a_file_put_in_the_place_of_another_is_another_source(path: Path, tmp_path: Path) -> None:
-    backup = _filled(tmp_path / "backup.db")
-
-    async def scenario(store: SqliteStore) -> None:
-        await put(store, CREATE)
-        before = (await store.load_group(KEY)).source
-        os.replace(backup, path)
-        with pytest.raises(SourceChanged):
-            await store.commit(Transaction(ORDERS, before, groups=(GroupChange(KEY, FIRST, a_group(SECOND)),)))
-        after = await store.load_group(KEY)
-        assert (after.record, dict(after.rows)) == (a_group(), {ONE: a_row()})
-        assert after.source.identity != before.identity
-        assert after.source.connection == before.connection + 1
-        await put(store, GroupChange(KEY, FIRST, a_group(SECOND)))
-        assert (await store.load_group(KEY)).source == after.source
-
-    _play(path, scenario)
-
-
-def test_a_file_whose_contents_became_another_databases_is_another_source(path: Path) -> None:
-    async def scenario(store: SqliteStore) -> None:
-        before = (await store.load_group(KEY)).source
-        _sql(path, "UPDATE meta SET value = 'another' WHERE name = 'generation'")
-        with pytest.raises(SourceChanged):
-            await store.commit(Transaction(ORDERS, before, groups=(CREATE,)))
-        after = (await store.load_group(KEY)).source
-        assert (after.identity == before.identity, after.connection) == (False, before.connection + 1)
-
-    _play(path, scenario)
-
-
-def test_a_file_that_is_gone_is_unavailable_until_it_is_back(path: Path, tmp_path: Path) -> None:
-    async def scenario(store: SqliteStore) -> None:
-        await put(store, CREATE)
-        before = (await store.load_group(KEY)).source
-        os.rename(path, tmp_path / "aside.db")
-        for call in (store.load_group(KEY), store.commit(Transaction(ORDERS, before, groups=(COMPARE,)))):
-            with pytest.raises(StoreUnavailable, match=r"meta\.db is gone"):
-                await call
-        assert not path.exists()
-        os.rename(tmp_path / "aside.db", path)
-        assert (await store.load_group(KEY)) == attrs.evolve(await store.load_group(KEY), source=before)
-
-    _play(path, scenario)
-
-
-def test_a_file_in_the_place_that_is_no_database_is_unavailable(path: Path) -> None:
-    async def scenario(store: SqliteStore) -> None:
-        await put(store, CREATE)
-        path.unlink()
-        path.write_text("not what you look for " * 100)
-        for _ in range(2):
-            with pytest.raises(StoreUnavailable, match="not a SQLite database"):
-                await store.load_group(KEY)
-
-    _play(path, scenario)
-
-
-def test_reopening_the_same_file_is_the_same_identity(path: Path) -> None:
-    identities = []
-
-    async def scenario(store: SqliteStore) -> None:
-        identities.append((await store.load_stream(ORDERS)).source)
-
-    _play(path, scenario)
-    _play(path, scenario)
-
-    assert identities[0] == identities[1]
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\udfffb"])
@@ -391,7 +204,7 @@ def test_names_that_no_key_can_hold_are_refused_and_hurt_nobody(path: Path, name
         assert isinstance(refused, InvalidRequest)
         assert await state(store) == (None, a_group(), {ONE: a_row()})
 
-    _play(path, scenario)
+    play(path, scenario)
 
 
 def test_commits_on_their_way_at_closing_are_settled(path: Path) -> None:
@@ -409,4 +222,4 @@ def test_commits_on_their_way_at_closing_are_settled(path: Path) -> None:
         await store.close()
         assert await asyncio.gather(*tasks, return_exceptions=True) == [None] * 5
 
-    _play(path, scenario)
+    play(path, scenario)

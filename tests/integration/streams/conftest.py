@@ -1,7 +1,10 @@
 """One rig per adapter and server flavour."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from streamshard.adapters.streams.embedded import EmbeddedServer
 from tests.integration.streams.rigs import MakeRig, MemoryRig, RedisRig
 from tests.servers import FLAVOURS, Servers
 
@@ -19,3 +22,10 @@ def make_rig(request: pytest.FixtureRequest, servers: Servers) -> MakeRig:
 def server_url(request: pytest.FixtureRequest, servers: Servers) -> str:
     """An empty server of every kind."""
     return servers.url(request.param)
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that the test may kill."""
+    with EmbeddedServer() as server:
+        yield server

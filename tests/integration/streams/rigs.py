@@ -14,7 +14,7 @@ from streamshard.adapters.streams.redis_log import RedisShardLog
 from streamshard.core.effects import GroupStart, Provision, RaiseFence, Seal
 from streamshard.core.ids import Generation, GroupName, LayoutVersion, RecordId, ShardIndex, StreamPrefix, Token
 from streamshard.core.ports import ShardLog, StreamBackend
-from streamshard.core.records import ShardAccess
+from streamshard.core.records import ReadReply, ShardAccess
 
 ORDERS = StreamPrefix("orders")
 ZERO = ShardIndex(0)
@@ -172,3 +172,9 @@ async def publish(rig: Rig, *texts: str, key: str = KEY) -> tuple[RecordId, ...]
     """Append one record per text and give their ids."""
     ids = [await rig.log.append(key, {"text": text}, None) for text in texts]
     return tuple(record for record in ids if record is not None)
+
+
+async def read(rig: Rig, token: int, count: int = 100, *, generation: int = 1, consumer: str = "c1") -> ReadReply:
+    """Read the first shard of ``orders``, as ``billing``."""
+    (reply,) = await rig.log.read([(access(token, generation=generation, consumer=consumer), count)])
+    return reply

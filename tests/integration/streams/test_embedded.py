@@ -11,6 +11,7 @@ import pytest
 
 from streamshard.adapters.streams.embedded import HOST, EmbeddedServer, find_servers, preferred
 from streamshard.errors import ConfigurationError
+from tests.absent import skip_without
 from tests.servers import FLAVOURS, Servers, command
 
 PARENT = """
@@ -126,8 +127,10 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it() -> None:
         assert os.getsid(server.pid) == server.pid != os.getsid(0)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends children with their parent")
 def test_does_not_outlive_a_parent_that_is_killed() -> None:
+    if not sys.platform.startswith("linux"):
+        skip_without("Linux kernel", "nothing else ends children with their parent")
+
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
