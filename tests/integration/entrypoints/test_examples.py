@@ -41,3 +41,13 @@ def test_a_coordinator_is_mounted_inside_another_application() -> None:
 
 def test_everything_runs_in_one_process_without_http_or_redis() -> None:
     assert asyncio.run(example("embedded_inprocess").main(records=20)) == 20
+
+
+def test_an_application_is_tested_without_any_server() -> None:
+    tested = example("tested_app")
+
+    tests = [value for name, value in vars(tested).items() if name.startswith("test_")]
+
+    assert len(tests) == 2
+    for test in tests:
+        test()

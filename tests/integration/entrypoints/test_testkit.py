@@ -117,7 +117,7 @@ def test_time_that_a_handler_sleeps_is_the_test_s_too() -> None:
 
     @app.listener("orders", group="billing")
     async def handle(message: Message) -> None:
-        await asyncio.sleep(3600)
+        await asyncio.sleep(300)
         await message.ack()
         done.append(message.id)
 
@@ -126,7 +126,7 @@ def test_time_that_a_handler_sleeps_is_the_test_s_too() -> None:
         kit.publish("orders", "a", {"n": 1})
         assert (done, len(kit.pending("orders", "billing"))) == ([], 1)
 
-        kit.advance(3601)
+        kit.advance(301)
 
         assert (len(done), kit.pending("orders", "billing")) == (1, ())
     assert time.monotonic() - began < 60
