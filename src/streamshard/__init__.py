@@ -11,6 +11,7 @@ if typing.TYPE_CHECKING:
     from streamshard.core.ids import GroupKey
     from streamshard.core.routing import route
     from streamshard.entrypoints.app import StreamApp
+    from streamshard.entrypoints.assigning import Membership
     from streamshard.entrypoints.sync_producer import SyncProducer
     from streamshard.errors import (
         ConfigurationError,
@@ -42,6 +43,7 @@ __all__ = [
     "LeaseLost",
     "ListenerRejected",
     "MaybeWritten",
+    "Membership",
     "Message",
     "NotFound",
     "NotWritten",
@@ -62,6 +64,7 @@ _HOMES = {
     "Batch": "streamshard.adapters.client.message",
     "GroupKey": "streamshard.core.ids",
     "HttpCoordinator": "streamshard.adapters.client.http",
+    "Membership": "streamshard.entrypoints.assigning",
     "Message": "streamshard.adapters.client.message",
     "Producer": "streamshard.adapters.client.producer",
     "Published": "streamshard.adapters.client.producer",
