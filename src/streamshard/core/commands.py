@@ -28,7 +28,7 @@ class Hold:
     draining: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # made for every heartbeat: faster without
 class Heartbeat:
     """One attempt of one instance to renew, with everything it may still be reading."""
 

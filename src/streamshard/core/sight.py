@@ -15,7 +15,7 @@ from streamshard.core.ports import StoreSource
 GrantKey = tuple[ShardIndex, Token]
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # made for every heartbeat: faster without
 class Sighting:
     """A renewal row's mark (None: no row), and since when it has not changed."""
 
