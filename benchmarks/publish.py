@@ -77,6 +77,19 @@ async def tasks(one: Callable[[int], Awaitable[object]], records: int) -> None:
     await asyncio.gather(*(task(first) for first in range(TASKS)))
 
 
+def pipelined(redis: "Redis", key_of: Callable[[int], str]) -> Load:
+    """Add so many records in pipelines, each to the key that its number leads to."""
+
+    async def load(records: int) -> None:
+        for first in range(0, records, TASKS):
+            async with redis.pipeline(transaction=False) as pipe:
+                for n in range(first, first + TASKS):
+                    pipe.xadd(key_of(n), {"payload": PAYLOAD}, nomkstream=True)
+                await pipe.execute()
+
+    return load
+
+
 def contenders(producer: Producer, redis: "Redis", shards: int) -> dict[str, Load]:
     """Who publishes what, by name; the pairs to compare stand one after the other."""
 
@@ -92,27 +105,15 @@ def contenders(producer: Producer, redis: "Redis", shards: int) -> dict[str, Loa
             results = await producer.publish_many(batch)
             assert all(isinstance(result, Published) for result in results)
 
-    async def pipeline(records: int) -> None:
-        for first in range(0, records, TASKS):
-            async with redis.pipeline(transaction=False) as pipe:
-                for n in range(first, first + TASKS):
-                    pipe.xadd(f"orders:{n % shards}", {"payload": PAYLOAD}, nomkstream=True)
-                await pipe.execute()
-
-    async def routed(records: int) -> None:
-        for first in range(0, records, TASKS):
-            async with redis.pipeline(transaction=False) as pipe:
-                for n in range(first, first + TASKS):
-                    shard = route("murmur3-v1", f"order-{n}".encode(), shards)
-                    pipe.xadd(f"orders:{shard}", {"payload": PAYLOAD}, nomkstream=True)
-                await pipe.execute()
+    def routed(n: int) -> str:
+        return f"orders:{route('murmur3-v1', f'order-{n}'.encode(), shards)}"
 
     return {
         "publish, 100 tasks": lambda records: tasks(publish, records),
         "redis-py xadd, 100 tasks": lambda records: tasks(xadd, records),
         "publish_many(100)": many,
-        "redis-py pipeline of 100": pipeline,
-        "redis-py pipeline of 100, routed": routed,
+        "redis-py pipeline of 100": pipelined(redis, lambda n: f"orders:{n % shards}"),
+        "redis-py pipeline of 100, routed": pipelined(redis, routed),
     }
 
 

@@ -48,6 +48,7 @@ from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.timing import Timing
 
 MEMBERS = 100
+QUIET_ROUNDS = 2  # once granted, once listed as held
 TURNS = 20
 ROUNDS = 7
 KEY = GroupKey(StreamPrefix("orders"), GroupName("billing"))
@@ -87,7 +88,7 @@ async def coordinator_over(store: MetadataStore) -> tuple[Coordinator, list[Memb
     await coordinator.create_stream(CreateStream(KEY.prefix, Author("benchmark"), MEMBERS, (GroupSpec(KEY.group),)))
     members = [Member(number) for number in range(MEMBERS)]
     quiet = 0
-    while quiet < 2:  # once granted, once listed as held
+    while quiet < QUIET_ROUNDS:
         quiet = quiet + 1 if all([await member.beat(coordinator) for member in members]) else 0
         await coordinator.tick()
     return coordinator, members

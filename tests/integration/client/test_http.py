@@ -102,7 +102,7 @@ class TestWire:
 
         body = json.dumps(heartbeat_body(ORDERS, sent, WallMillis(0))).encode()
 
-        assert decode_heartbeat(body).heartbeat(sent.member) == sent
+        assert decode_heartbeat(body).command(sent.member) == sent
 
     @pytest.mark.parametrize("answer", [FULL, reply()])
     def test_the_client_reads_what_the_server_writes(self, answer: HeartbeatReply) -> None:

@@ -32,7 +32,7 @@ def grants_are_told_before_they_are_committed(patch: pytest.MonkeyPatch) -> None
 
     async def told_first(  # noqa: PLR0913, PLR0917
         self: Heartbeats, known: KnownGroup, stream: StreamRecord, beat: Heartbeat, decision: Accepted, context: Context
-    ) -> HeartbeatReply:
+    ) -> HeartbeatReply | None:
         raised = {(shard, h.token) for shard, h in decision.record.holdings.items()}
         served = Served(
             decision.record, beat, decision.instance, context.timing.lease_ms, decision.standing, raised
