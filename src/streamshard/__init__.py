@@ -12,6 +12,7 @@ if typing.TYPE_CHECKING:
     from streamshard.core.routing import route
     from streamshard.entrypoints.app import StreamApp
     from streamshard.entrypoints.assigning import Membership
+    from streamshard.entrypoints.sharing import listens
     from streamshard.entrypoints.sync_producer import SyncProducer
     from streamshard.errors import (
         ConfigurationError,
@@ -57,6 +58,7 @@ __all__ = [
     "StreamshardError",
     "SyncProducer",
     "Unavailable",
+    "listens",
     "route",
 ]
 
@@ -71,6 +73,7 @@ _HOMES = {
     "ScriptedCoordinator": "streamshard.adapters.client.scripted",
     "StreamApp": "streamshard.entrypoints.app",
     "SyncProducer": "streamshard.entrypoints.sync_producer",
+    "listens": "streamshard.entrypoints.sharing",
     "route": "streamshard.core.routing",
 }
 """Where the names come from; all others are errors. Loaded on first use, so that the import costs nothing."""

@@ -23,6 +23,7 @@ from streamshard.entrypoints.connecting import Where, coordinator_at
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
 from streamshard.entrypoints.publishing import ProducerOptions, publishing
+from streamshard.entrypoints.sharing import Listeners, check_options
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
 
 if TYPE_CHECKING:
@@ -94,12 +95,9 @@ class StreamApp:
         with member, shard, token.
         Raises `ConfigurationError`.
         """
-        known = {field.name for field in attrs.fields(Listener)} - {"key", "handler"}
         if self._started:
             raise ConfigurationError("app: was started before: register every listener first")
-        unknown = sorted(set(options) - known)
-        if unknown:
-            raise ConfigurationError(f"{unknown[0]}: is no option of a listener, which are {', '.join(sorted(known))}")
+        check_options(options)
         key = group_key(prefix, group)
         if any(listener.key == key for listener in self._listeners):
             raise ConfigurationError(f"group: {key} has a listener in this app already: raise its concurrency instead")
@@ -109,6 +107,14 @@ class StreamApp:
             return handler
 
         return register
+
+    def listeners(self, **defaults: Unpack[ListenerOptions]) -> Listeners:
+        """Listeners that share these options, each of which may have its own instead; raises `ConfigurationError`."""
+        return Listeners(self, defaults)
+
+    def register(self, handlers: object) -> None:
+        """Let the methods of ``handlers`` listen that are marked with `listens`."""
+        self.listeners().register(handlers)
 
     def producer(self, prefix: str, group: str, **options: Unpack[ProducerOptions]) -> Producer:
         """A producer for ``prefix``, routed by the metadata of ``group``; use it on the app's event loop.
