@@ -10,6 +10,7 @@ from streamshard.core.chronicle import Event
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
+from streamshard.errors import StreamshardError
 
 logger = logging.getLogger(__name__)
 
@@ -66,10 +67,10 @@ class Ticker:
             await self._let_pass(self._period_ms / 1000)
         try:
             await self._coordinator.tick()
-        except Exception:  # the outermost loop: the next tick asks for everything again
+        except Exception as error:  # the outermost loop: the next tick asks for everything again
             self._failures += 1
             if self._failures == 1:
-                logger.exception("a tick failed; the next one tries again")
+                _complain(error)
         else:
             if self._failures:
                 logger.info("ticks work again after %d that failed", self._failures)
@@ -82,6 +83,13 @@ class Ticker:
         for task in (sleeping, stopping):
             task.cancel()
         await asyncio.gather(sleeping, stopping, return_exceptions=True)
+
+
+def _complain(error: Exception) -> None:
+    if isinstance(error, StreamshardError):  # it says all there is to know: a store that is away is no fault of ours
+        logger.warning("a tick failed; the next one tries again: %s", error.message)
+    else:
+        logger.exception("a tick failed; the next one tries again")
 
 
 class Chronicling:

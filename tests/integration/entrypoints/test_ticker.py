@@ -13,6 +13,7 @@ from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings
 from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
 from streamshard.entrypoints.wiring import service
+from streamshard.errors import StoreUnavailable
 from streamshard.testing.clock import ManualClock
 
 PERIOD = Millis(1_000)
@@ -25,6 +26,7 @@ class Recorder:
         self.clock = clock
         self.at: list[int] = []
         self.failures = 0
+        self.failing: Exception = RuntimeError("the tick broke")
         self.takes = 0
 
     def has_ticked(self, times: int) -> bool:
@@ -35,7 +37,7 @@ class Recorder:
         self.clock.advance(self.takes)
         if self.failures:
             self.failures -= 1
-            raise RuntimeError("the tick broke")
+            raise self.failing
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -118,6 +120,21 @@ def test_a_tick_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCapt
     assert [r.getMessage() for r in caplog.records] == [
         "a tick failed; the next one tries again",
         "ticks work again after 2 that failed",
+    ]
+
+
+def test_a_store_that_is_away_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        recorder = Recorder(clock)
+        recorder.failures, recorder.failing = 1, StoreUnavailable("the store is away")
+
+        async with ticking(Ticker(recorder, clock, PERIOD)):
+            await until(lambda: len(recorder.at) == 1)
+
+    asyncio.run(scenario())
+    assert [(r.levelname, r.getMessage(), r.exc_info) for r in caplog.records] == [
+        ("WARNING", "a tick failed; the next one tries again: the store is away", None)
     ]
 
 

@@ -76,7 +76,7 @@ STREAMS: tuple[Operation, ...] = (
         wire.CreateStreamBody, errors=(404,), example={**_WHO, "initialShardCount": 6, "consumerGroups": ["billing"]},
     ),
     Operation(
-        "DELETE", STREAM, "deleteStream", "Delete a stream and its groups; with `dropData` what is on its keys too.",
+        "DELETE", STREAM, "deleteStream", "Delete a stream and its groups; with dropData what is on its keys too.",
         answers.StreamSummary, 200, wire.DeleteBody, errors=(404,), example=_WHO,
     ),
     Operation(

@@ -8,6 +8,11 @@ function element(name, attributes, ...children) {
   return made;
 }
 
+// Descriptions are Markdown, of which only names in backticks occur.
+function prose(text) {
+  return (text || "").split("`").map((part, index) => (index % 2 ? element("code", {}, part) : part));
+}
+
 function nameOf(reference) {
   return reference.slice(reference.lastIndexOf("/") + 1);
 }
@@ -36,8 +41,8 @@ function bodyOf(content) {
 }
 
 function operation(method, path, said) {
-  const parameters = said.parameters.map((p) => [element("code", {}, p.name), `${p.in}${p.required ? ", required" : ""}`, p.description || "", shape(p.schema)]);
-  const answers = Object.entries(said.responses).map(([status, answer]) => [status, answer.description, bodyOf(answer.content)]);
+  const parameters = said.parameters.map((p) => [element("code", {}, p.name), `${p.in}${p.required ? ", required" : ""}`, prose(p.description), shape(p.schema)]);
+  const answers = Object.entries(said.responses).map(([status, answer]) => [status, prose(answer.description), bodyOf(answer.content)]);
   const asked = said.requestBody ? said.requestBody.content["application/json"] : null;
   const drawn = element(
     "details", { id: said.operationId },
@@ -55,8 +60,8 @@ function operation(method, path, said) {
 function type(name, schema) {
   const required = new Set(schema.required || []);
   const fields = Object.entries(schema.properties || {}).map(([field, inner]) => [
-    element("code", {}, field), required.has(field) ? "always" : "optional", shape(inner), inner.description || ""]);
-  return element("details", { id: name }, element("summary", {}, element("code", {}, name), " ", schema.description || ""),
+    element("code", {}, field), required.has(field) ? "always" : "optional", shape(inner), prose(inner.description)]);
+  return element("details", { id: name }, element("summary", {}, element("code", {}, name), " ", prose(schema.description)),
     fields.length ? table(["field", "", "type", "what"], fields) : element("p", {}, ...shape(schema)));
 }
 
