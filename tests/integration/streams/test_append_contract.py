@@ -5,7 +5,7 @@ import asyncio
 import attrs
 
 from streamshard.core.ports import AppendingMany
-from streamshard.core.records import Append
+from streamshard.core.records import Access, AckMode, AckReply, Append
 from tests.integration.streams.rigs import BILLING, KEY, MakeRig, RedisRig, Rig, access, play, provision
 
 
@@ -79,3 +79,43 @@ def test_a_caller_that_gives_up_in_line_sends_nothing_and_others_are_served(redi
         assert tuple(results) == await rig.ids(KEY)
 
     play(lambda: RedisRig(redis_url), scenario)
+
+
+class TestAcknowledgeTogether:
+    def test_each_has_its_own_answer(self, make_rig: MakeRig) -> None:
+        async def scenario(rig: Rig) -> None:
+            await rig.backend.provision([provision((BILLING, "0"), shard=shard) for shard in range(3)])
+            for shard in range(3):
+                await rig.log.append(f"orders:{shard}", {"n": 1}, None)
+            replies = await rig.log.read([(access(5, shard=shard), 1) for shard in range(3)])
+            ids = [[record.id for record in reply.records] for reply in replies]
+
+            found = await asyncio.gather(
+                rig.log.acknowledge(access(5, shard=0), ids[0], AckMode.ACK),
+                rig.log.acknowledge(access(4, shard=1), ids[1], AckMode.ACK),
+                rig.log.acknowledge(access(5, shard=2), ids[2], AckMode.ACK),
+                rig.log.acknowledge(access(5, shard=7), ids[2], AckMode.ACK),
+            )
+
+            assert found == [
+                AckReply(Access.OK, 1),
+                AckReply(Access.FENCED),
+                AckReply(Access.OK, 1),
+                AckReply(Access.MISSING),
+            ]
+
+        play(make_rig, scenario)
+
+    def test_a_server_that_forgot_the_script_is_taught_it_again(self, server_url: str) -> None:
+        async def scenario(rig: Rig) -> None:
+            assert isinstance(rig, RedisRig)
+            await rig.backend.provision([provision((BILLING, "0"))])
+            await rig.log.append(KEY, {"n": 1}, None)
+            (reply,) = await rig.log.read([(access(5), 1)])
+            await rig.raw("SCRIPT", "FLUSH")
+
+            answer = await rig.log.acknowledge(access(5), [record.id for record in reply.records], AckMode.ACK)
+
+            assert answer == AckReply(Access.OK, 1)
+
+        play(lambda: RedisRig(server_url), scenario)

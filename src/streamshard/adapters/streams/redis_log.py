@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from streamshard.adapters.redis_link import describe
 from streamshard.adapters.streams.appender import Appender
@@ -52,6 +52,7 @@ class RedisShardLog:
         self._waits = waits
         self._appends = appends
         self._appender = Appender(appends)
+        self._acknowledger = Appender(orders)
 
     @classmethod
     def from_url(
@@ -108,8 +109,14 @@ class RedisShardLog:
         return Abilities(server_name(told[0]), *commands_known(told[1]))
 
     async def acknowledge(self, access: ShardAccess, ids: Sequence[RecordId], mode: AckMode) -> AckReply:
-        """Acknowledge records; ``ACK_DEL`` only acknowledges where the server has no XACKDEL."""
-        (outcome,) = await run(self._orders, [_member_call("acknowledge", access, mode.value, *ids)])
+        """Acknowledge records; ``ACK_DEL`` only acknowledges where the server has no XACKDEL.
+
+        Handlers of many shards that acknowledge at the same time share a round trip.
+        """
+        call = _member_call("acknowledge", access, mode.value, *ids)
+        (outcome,) = await self._acknowledger.append([call.by_digest()])
+        if isinstance(outcome, NoScriptError):
+            (outcome,) = await run(self._orders, [call])
         reply = value(outcome)
         return AckReply(Access(reply[0].decode()), *reply[1:])
 
@@ -147,6 +154,7 @@ class RedisShardLog:
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
         await self._appender.close()
+        await self._acknowledger.close()
         for connections in (self._orders, self._waits, self._appends):
             await connections.close()
 
