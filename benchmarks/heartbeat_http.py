@@ -68,6 +68,7 @@ def serve_bare(port: int) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         ws="none",
         timeout_keep_alive=75,
     )

@@ -13,7 +13,7 @@ import attrs
 from streamshard.adapters.stores.codec import AnyGroup, AnyStream
 from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix, Version
-from streamshard.core.ports import GroupChange, GroupSnapshot, RowWrite, StoreSource, StreamSnapshot, Transaction
+from streamshard.core.ports import GroupSnapshot, RowWrite, StoreSource, StreamSnapshot, Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import (
     CommitUncertain,
@@ -162,7 +162,8 @@ class MemoryStore:
         if (change := transaction.stream) is not None:
             _put(self._shelf.streams, transaction.prefix, change.value, undo)
         for group in transaction.groups:
-            self._write_group(group, undo)
+            if group.value is not None:
+                self._write_group(group.key, group.value, undo)
         if undo:
             self._shelf.undo.append(undo)
         for name, instance in transaction.drop_rows:
@@ -170,12 +171,10 @@ class MemoryStore:
         if (write := transaction.row) is not None:
             self._shelf.rows.setdefault(_beside(transaction, write), {})[write.row.instance] = write.row
 
-    def _write_group(self, change: GroupChange, undo: list[Callable[[], object]]) -> None:
-        if change.value is None:
-            return
-        _put(self._shelf.groups, change.key, change.value, undo)
-        if not isinstance(change.value, GroupRecord):
-            self._shelf.rows.pop(change.key, None)
+    def _write_group(self, key: GroupKey, value: AnyGroup, undo: list[Callable[[], object]]) -> None:
+        _put(self._shelf.groups, key, value, undo)
+        if not isinstance(value, GroupRecord):
+            self._shelf.rows.pop(key, None)
 
     def _compare(self, transaction: Transaction) -> None:
         if transaction.source is not self.source and transaction.source != self.source:
