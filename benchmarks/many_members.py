@@ -31,6 +31,8 @@ from urllib.request import Request, urlopen
 
 import msgspec
 
+from streamshard.adapters.streams.embedded import die_with_parent
+
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 EXPIRED = re.compile(r"\bmember-expired\b")
 HEARTBEAT_S = 3.0
@@ -38,7 +40,7 @@ CLIENT_LEASE_S = 15.0 * 0.99 - 0.75
 SETTLING_S = 600.0
 CONNECTIONS = 64
 STREAM = "orders"
-MEMBERS_A_STREAM_MAX = 8_000
+MOST_SHARDS = 8_192
 
 
 class Member:
@@ -122,6 +124,7 @@ class Load:
         heapq.heapify(self._due)
         self._members = sum(len(company) for company in companies)
         self.phase = Phase()
+        self._ready: asyncio.Queue[tuple[float, int, Sequence[Member]]] = asyncio.Queue()
         self._settled: dict[str, bool] = {}
 
     @property
@@ -129,20 +132,22 @@ class Load:
         """Everybody was served, with what is on offer handed out."""
         return len(self._settled) == self._members and all(self._settled.values())
 
-    async def run(self, connection: int) -> None:
+    async def dispatch(self) -> None:
+        """Hand out what is due, until cancelled."""
+        while True:
+            while self._due and self._due[0][0] <= time.monotonic():
+                self._ready.put_nowait(heapq.heappop(self._due))
+            await asyncio.sleep(0.01)
+
+    async def run(self) -> None:
         """Be one connection, until cancelled."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         with contextlib.closing(writer):
             while True:
-                due, number, company = await self._next()
-                answers = await _ask(reader, writer, [member.body() for member in company], sent := time.monotonic())
-                again = self._take_in(company, answers, due, sent)
-                heapq.heappush(self._due, (again, number, company))
-
-    async def _next(self) -> tuple[float, int, Sequence[Member]]:
-        while not self._due or self._due[0][0] > time.monotonic():
-            await asyncio.sleep(0.005)
-        return heapq.heappop(self._due)
+                due, number, company = await self._ready.get()
+                sent = time.monotonic()
+                answers = await _ask(reader, writer, [member.body() for member in company])
+                heapq.heappush(self._due, (self._take_in(company, answers, due, sent), number, company))
 
     def _take_in(self, company: Sequence[Member], answers: Sequence[dict[str, Any]], due: float, sent: float) -> float:
         now = time.monotonic()
@@ -163,7 +168,7 @@ class Load:
 
 
 async def _ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bodies: list[dict[str, Any]], _sent: float
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bodies: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     alone = len(bodies) == 1
     first = bodies[0]
@@ -185,7 +190,9 @@ class Coordinator:
 
     def __init__(self, store: str, redis: str = "memory:") -> None:
         command = [sys.executable, "-m", "streamshard", "serve", "--port", "0", "--store", store, "--redis", redis]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent(), start_new_session=True
+        )
         self.expired = 0
         self.trouble: list[str] = []
         self.port = self._found_port()
@@ -245,19 +252,19 @@ async def play(options: argparse.Namespace, running: Coordinator) -> list[dict[s
     """Join, settle, go on; a row for each part."""
     groups = [f"g{number}" for number in range(options.groups)]
     each = options.members // options.groups
-    create(running.port, groups, options.shards or min(2 * each, MEMBERS_A_STREAM_MAX))
+    create(running.port, groups, options.shards or min(2 * each, MOST_SHARDS))
     crews = [[Member(f"m{group}-{i}", group) for i in range(each)] for group in groups]
     size = options.together
     companies = [crew[i : i + size] for crew in crews for i in range(0, each, size)]
     load = Load(running.port, companies, options.join_seconds)
-    connections = [asyncio.create_task(load.run(number)) for number in range(CONNECTIONS)]
+    connections = [asyncio.create_task(work) for work in (load.dispatch(), *(load.run() for _ in range(CONNECTIONS)))]
     rows = []
     ends = time.monotonic() + SETTLING_S
     cpu = running.cpu_seconds()
     while not load.all_in and time.monotonic() < ends:
         await _pass(connections, 0.25)
         if options.watch:
-            print(sum(load._settled.values()), load.phase.told(running.expired), flush=True)
+            print(load.phase.told(running.expired), flush=True)
     rows.append({"part": "join", "settled": load.all_in, **load.phase.told(running.expired)})
     rows[-1]["coordinator_cpu"] = round((running.cpu_seconds() - cpu) / rows[-1]["seconds"], 2)
     print(json.dumps(rows[-1]), flush=True)
@@ -288,7 +295,7 @@ def main() -> None:
     parser.add_argument("--join-seconds", type=float, default=0.0)
     parser.add_argument("--together", type=int, default=100)
     parser.add_argument("--store", choices=("memory", "sqlite"), default="sqlite")
-    parser.add_argument("--watch", action="store_true")
+    parser.add_argument("--watch", action="store_true", help="print while they join")
     options = parser.parse_args()
     with coordinator(options.store) as running:
         rows = asyncio.run(play(options, running))

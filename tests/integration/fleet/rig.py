@@ -26,9 +26,10 @@ Owner: TypeAlias = tuple[str | None, int | None]
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.1
-TIMING = {"lease": "5s", "heartbeat": "500ms", "tick": "200ms", "routing-lease": "4s"}
+TIMING = {"lease": "5s", "heartbeat": "500ms", "tick": "200ms"}
 LEASE_S = 5.0
-ROUTING_LEASE_S = 4.0
+ROUTING_LEASE_S = 30
+"""Longer than any outage here: the producer gives up when its routing runs out."""
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 BY = {"requestedBy": "fleet tests", "reason": "a test"}
 CONSUMER = "tests.integration.fleet.consumer"
@@ -55,8 +56,9 @@ class Coordinator:
 class Fleet:
     """Everything that runs in one test."""
 
-    def __init__(self, folder: Path, redis: str, store: str) -> None:
+    def __init__(self, folder: Path, redis: str, store: str, routing_lease_s: int) -> None:
         self.folder, self.redis, self.store = folder, redis, store
+        self._timing = {**TIMING, "routing-lease": f"{routing_lease_s}s"}
         self.children = Children(folder)
         self.story = Journal(folder / "story.jsonl")
         self.coordinators: dict[str, Coordinator] = {}
@@ -96,7 +98,7 @@ class Fleet:
             self.until(functools.partial(self._listens, one), f"{name} to listen: {one.child.last_words()}")
 
     def _launch(self, name: str, port: int, offset_s: int) -> Child:
-        options = [text for option, length in TIMING.items() for text in (f"--{option}", length)]
+        options = [text for option, length in self._timing.items() for text in (f"--{option}", length)]
         where = ["--store", self.store, "--redis", self.redis, "--port", str(port), *options]
         if offset_s:
             return self.children.start(name, CLOCKED, [str(offset_s), *where])
@@ -276,9 +278,9 @@ def _waiting(redis: Redis, shard: int, group: bytes) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def fleet(folder: Path, redis: str, store: str) -> Iterator[Fleet]:
+def fleet(folder: Path, redis: str, store: str, routing_lease_s: int = ROUTING_LEASE_S) -> Iterator[Fleet]:
     """A fleet to be filled by the test, and ended with it."""
-    made = Fleet(folder, redis, store)
+    made = Fleet(folder, redis, store, routing_lease_s)
     try:
         yield made
     finally:

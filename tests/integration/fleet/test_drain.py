@@ -14,6 +14,7 @@ from streamshard.entrypoints.demo.plan import GROUP, STREAM
 from tests.integration.fleet.rig import ALWAYS, BY, Fleet, Json, fleet, sqlite_in
 
 SLOW = "audit"
+ROUTING_LEASE_S = 3
 BOTH = (GROUP, SLOW)
 RECORDS = 100_000 if os.environ.get("STREAMSHARD_FULL") else 8_000
 TOGETHER = 500
@@ -23,7 +24,7 @@ PATIENCE_S = 60 + RECORDS / 100
 
 
 def test_a_scale_in_with_a_backlog_completes_by_itself_and_always_says_why_it_waits(tmp_path: Path) -> None:
-    with EmbeddedServer() as server, fleet(tmp_path, server.url, sqlite_in(tmp_path)) as played:
+    with EmbeddedServer() as server, fleet(tmp_path, server.url, sqlite_in(tmp_path), ROUTING_LEASE_S) as played:
         played.coordinate("k1", "k2")
         played.create(BEFORE, *BOTH)
         _scale(played, MOST)
