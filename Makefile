@@ -1,20 +1,29 @@
 # Needs nothing but Python 3.11 or newer with pip; `make demo PYTHON=python3.12` names another one.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+WORKERS ?= 2
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check clean
+.PHONY: demo test unit unit-again integration check clean
 
 demo: .venv/demo.stamp
 	$(BIN)/streamshard demo
 
-# The unit tests run under two hash seeds: nothing may depend on the order of a set of strings.
-test: .venv/dev.stamp
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/unit --cov=streamshard.core --cov-fail-under=95 $(PYTEST_ARGS)
-	PYTHONHASHSEED=1 $(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
-	$(BIN)/python -m pytest tests/integration $(PYTEST_ARGS)
+test: unit unit-again integration
+
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS)
+
+unit: .venv/dev.stamp
+	PYTHONHASHSEED=0 $(PYTEST) tests/unit --dist worksteal --cov=streamshard.core --cov-fail-under=95 $(PYTEST_ARGS)
+
+# Under another hash seed: nothing may depend on the order of a set of strings.
+unit-again: .venv/dev.stamp
+	PYTHONHASHSEED=1 $(PYTEST) tests/unit --dist worksteal $(PYTEST_ARGS)
+
+integration: .venv/dev.stamp
+	$(PYTEST) tests/integration --dist worksteal $(PYTEST_ARGS)
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
