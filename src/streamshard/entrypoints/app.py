@@ -74,6 +74,7 @@ class StreamApp:
         self._log = self._shard_log(redis)
         self._listeners: list[Listener] = []
         self._producers: list[Producer] = []
+        self._guards: list[Guard] = []
         self._served: list[_Served] = []
         self._started = False
         self._hurry = asyncio.Event()
@@ -256,8 +257,18 @@ class StreamApp:
             for served in self._served:
                 served.poller.cancel()
             await asyncio.wait({quiet}, timeout=LEAVE_GRACE_S)
+        if not quiet.done():
+            await self._abandon(quiet)
         quiet.cancel()
         await asyncio.gather(quiet, return_exceptions=True)
+
+    async def _abandon(self, quiet: "asyncio.Future[Any]") -> None:
+        _LOG.warning("handlers still run that can't be broken off: going without them")
+        for guard in self._guards:
+            guard.abandon()
+        for served in self._served:
+            served.poller.abandon()
+        await asyncio.wait({quiet}, timeout=LEAVE_GRACE_S)
 
     async def _check(self, listener: Listener) -> None:
         routing = await self._patiently(lambda: self._api.routing(listener.key))
@@ -296,6 +307,7 @@ class StreamApp:
         self._closing.push_async_callback(waiter.close)
         for listener in self._listeners:
             guard = Guard(listener, self._leave)
+            self._guards.append(guard)
             self._closing.push_async_callback(guard.close)
             reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers)
             for member in member_ids(listener.member_id, listener.concurrency):

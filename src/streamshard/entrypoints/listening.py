@@ -1,11 +1,8 @@
 """A listener's options, and the application's handler made safe to call."""
 
-import asyncio
-import contextvars
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -17,6 +14,7 @@ from streamshard.core.ids import GroupKey, GroupName, MemberId, Millis, ShardInd
 from streamshard.core.names import name_problem, prefix_problem
 from streamshard.core.records import Abilities, AckMode
 from streamshard.entrypoints.telling import Tellings
+from streamshard.entrypoints.workers import Workers
 from streamshard.errors import ConfigurationError, LeaseLost, StreamshardError, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
@@ -173,8 +171,7 @@ class Guard:
     def __init__(self, listener: Listener, leave: Callable[[SystemExit], None]) -> None:
         self._listener = listener
         self._leave = leave
-        self._blocking = not inspect.iscoroutinefunction(listener.handler)
-        self._threads = self._pool() if self._blocking else None
+        self._workers = None if _is_async(listener.handler) else self._pool()
         self._tellings = Tellings(str(listener.key))
 
     async def handle(self, message: Message | Batch) -> None:
@@ -212,8 +209,13 @@ class Guard:
     async def close(self) -> None:
         """Let go of the worker threads, without waiting for a handler that hangs."""
         await self._tellings.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._workers is not None:
+            self._workers.close()
+
+    def abandon(self) -> None:
+        """Wait for no thread any more."""
+        if self._workers is not None:
+            self._workers.abandon()
 
     async def _give_back(self, message: Message | Batch) -> None:
         try:
@@ -221,32 +223,22 @@ class Guard:
         except StreamshardError as error:
             _LOG.warning("%s: %r can't be given back, and stays pending: %s", self._listener.key, message, error)
 
-    def _pool(self) -> ThreadPoolExecutor:
+    def _pool(self) -> Workers:
         most = self._listener.max_workers * self._listener.concurrency
-        return ThreadPoolExecutor(most, thread_name_prefix=f"streamshard-{self._listener.key.group}")
+        return Workers(most, f"streamshard-{self._listener.key.group}")
 
     async def _call(self, message: Message | Batch) -> None:
-        if self._threads is None:
+        if self._workers is None:
             awaitable = self._listener.handler(message)
             assert awaitable is not None
             await awaitable
             return
-        context = contextvars.copy_context()
-        await _whole(self._threads.submit(context.run, partial(self._listener.handler, message)))
+        await self._workers.run(partial(self._listener.handler, message))
 
     def _tell(self, told: Told | None, member: MemberId, shard: ShardIndex, token: Token) -> None:
         if told is not None:
             self._tellings.tell(partial(told, member, shard, token))
 
 
-async def _whole(running: "Future[Awaitable[None] | None]") -> None:
-    """Wait for a thread to its end: it can't be broken off, so its shard must not count as finished before."""
-    future = asyncio.wrap_future(running)
-    while True:
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if not future.done():
-                continue
-            raise
-        return
+def _is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004

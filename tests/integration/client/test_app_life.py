@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -27,6 +30,8 @@ from streamshard.core.session import Phase
 from streamshard.entrypoints.identity import host_identity, member_ids
 from streamshard.errors import StreamshardError
 from tests.integration.client.script import Granting, fill, memory_streams, nothing_pending, reply, routing, until
+
+ROOT = Path(__file__).parents[3]
 
 
 async def ignore(message: Message) -> None:
@@ -223,6 +228,41 @@ class TestEnd:
 
         app.run()
         assert not nothing_pending(world)
+
+    def test_a_thread_that_hangs_does_not_keep_the_process_and_its_shard_is_not_given_away(self) -> None:
+        world = memory_streams(2)
+        asyncio.run(fill(MemoryShardLog(world), 1, 1))
+        api = ScriptedCoordinator([Granting([0, 1])], [routing(2)])
+        app = StreamApp(api, MemoryShardLog(world), drain_timeout=60)
+        go_on = threading.Event()
+
+        @app.listener("orders", group="billing")
+        def handle(message: Message) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGTERM)
+            go_on.wait()
+
+        app.run()
+        go_on.set()
+        assert [(hold.shard, hold.draining) for hold in api.beats[-1].holds] == [(1, True)]
+        assert not nothing_pending(world)
+
+    def test_the_interpreter_ends_although_a_handler_hangs(self) -> None:
+        script = (
+            "import threading; from tests.integration.client.script import *\n"
+            "world = memory_streams(1); asyncio.run(fill(MemoryShardLog(world), 0, 1))\n"
+            "api = ScriptedCoordinator([Granting([0])], [routing(1)])\n"
+            "app = StreamApp(api, MemoryShardLog(world), drain_timeout=0)\n"
+            "def handle(message):\n    print('in', flush=True); app_ends(); threading.Event().wait()\n"
+            "def app_ends():\n    import os, signal; os.kill(os.getpid(), signal.SIGTERM)\n"
+            "app.listener('orders', group='billing')(handle); app.run(); print('out')"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
+        )
+
+        assert done.stdout.split() == ["in", "out"]
 
     def test_an_app_without_listeners_serves_its_producers(self) -> None:
         world = memory_streams(1)

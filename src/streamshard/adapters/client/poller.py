@@ -66,6 +66,7 @@ class Poller:
         self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}
         self._member: Member | None = None
         self._halted = False
+        self._abandoned = False
         self.over = asyncio.Event()
         """The member has left, or was rejected."""
         self.failure: asyncio.Future[None] = self._loop.create_future()
@@ -106,6 +107,11 @@ class Poller:
         """Break off every handler that still runs."""
         for task in self._tasks:
             task.cancel()
+
+    def abandon(self) -> None:
+        """The same for handlers that go on all the same; their shards are not reported as finished."""
+        self._abandoned = True
+        self.cancel()
 
     async def quiet(self) -> None:
         """Return when no run is left."""
@@ -162,7 +168,8 @@ class Poller:
         shard, token = self._tasks.pop(task)
         run = self._runs.pop(shard)
         self._reading.hooks.on_revoked(MemberId(run.access.consumer), shard, token)
-        self.member.finished(shard, token)
+        if not (self._abandoned and task.cancelled()):
+            self.member.finished(shard, token)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.failure.done():
             _LOG.error("%s: reading shard %d ended by a fault", self._reading.key, shard, exc_info=error)
