@@ -94,13 +94,16 @@ def load_row(data: object, key: GroupKey, instance: InstanceId) -> Row:
     return row
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _dump(record: object, name: str) -> bytes:
     kind = _NAMES[type(record)]
     try:
         body = _SHAPES[kind].dump(record)
     except Malformed as why:
         raise InvalidRequest(f"{name} can't be stored: {why}") from why
-    tail = json.dumps({"kind": kind, "body": body}, ensure_ascii=False, separators=(",", ":"))[1:].encode()
+    tail = _encode({"kind": kind, "body": body})[1:].encode()
     return b'{"schema":%d,"sum":"%b",%b' % (SCHEMA, _digest(tail), tail)
 
 

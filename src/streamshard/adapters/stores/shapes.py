@@ -109,8 +109,10 @@ def _record(kind: type[Any]) -> Shape:
     hints = typing.get_type_hints(kind)
     shapes = [(field.name, shape_of(hints[field.name])) for field in attrs.fields(kind)]
 
+    dumps = [(name, shape.dump) for name, shape in shapes]
+
     def dump(value: Any) -> dict[str, Any]:
-        return {name: shape.dump(getattr(value, name)) for name, shape in shapes}
+        return {name: dumped(getattr(value, name)) for name, dumped in dumps}
 
     def load(values: Any) -> Any:
         found = {}
