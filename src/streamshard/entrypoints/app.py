@@ -14,6 +14,7 @@ from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.poller import Poller, Reading
 from streamshard.adapters.client.producer import Producer
+from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
@@ -151,6 +152,10 @@ class StreamApp:
     def members(self) -> tuple[Member, ...]:
         """The logical members at work, with their sessions; empty before the start."""
         return tuple(served.member for served in self._served)
+
+    def status(self) -> tuple[MemberStatus, ...]:
+        """How each member is at this moment, with the shards it reads; on the app's event loop."""
+        return tuple(served.poller.status() for served in self._served)
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then stop gracefully; a second signal breaks handlers off.

@@ -98,6 +98,8 @@ class Member:
         self.identity = identity
         self.session = Session(identity.member, InstanceId(entropy.nonce()))
         self.rejection: str | None = None
+        self.heartbeat_late = Millis(0)
+        """By how much the last heartbeat left after its time."""
         self.clock = clock
         self.entropy = entropy
         self._side = side
@@ -282,6 +284,6 @@ class Member:
         self._grumble.say("coordinator", f"{self.session.member}: no heartbeat of {self.key} was answered: {why}")
 
     def _note_lateness(self, now: Instant) -> None:
-        late = Millis(now - self._beat_at) if self._beat_at > 0 else Millis(0)
+        late = self.heartbeat_late = Millis(now - self._beat_at) if self._beat_at > 0 else Millis(0)
         if late > self.session.heartbeat_ms:
             self._grumble.say("late", f"{self.session.member}: a heartbeat went out {late} ms late")

@@ -12,6 +12,7 @@ from streamshard.adapters.client.member import Member, Order, Report
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.run import Pace, ShardRun, Tools
 from streamshard.adapters.client.settling import Grip
+from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.core.actions import Drain, Drop, Start
 from streamshard.core.ids import GroupKey, MemberId, ShardIndex, Token
@@ -92,6 +93,12 @@ class Poller:
         progress = tuple(run.progress for _, run in runs)
         busy = sum(1 for row in progress if row.in_flight)
         return Report(progress, max(0, self._reading.max_workers - busy))
+
+    def status(self) -> MemberStatus:
+        """How the member and its shards are at this moment; on the event loop."""
+        member = self.member
+        shards = tuple(run.status(member.session.lease_ms) for _, run in sorted(self._runs.items()))
+        return MemberStatus(self._reading.key, member.session.member, member.heartbeat_late, shards)
 
     def ended(self, member: Member) -> None:
         """The member is no more; from the membership's thread."""

@@ -11,6 +11,7 @@ from streamshard.adapters.client.batching import GroupedReads
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.settling import Grip, Settlement
+from streamshard.adapters.client.status import UNREAD_LEASES, ShardStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.core.consumer import FIRST
 from streamshard.core.group import ShardProgress
@@ -75,7 +76,8 @@ class ShardRun:
         self._hand: deque[Record] = deque()
         self._claimed = False  # what is in the hand was delivered before
         self._cursor: RecordId | None = FIRST
-        self._swept_at = tools.clock.boot()
+        self._swept_at = self._read_at = tools.clock.boot()
+        self._handling_since: Instant | None = None
         self._position: RecordId | None = None
         self._state = "READING"
         self._busy = 0
@@ -92,6 +94,19 @@ class ShardRun:
         self._note_progress()
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+
+    def status(self, lease: Millis) -> ShardStatus:
+        """How it is at this moment."""
+        now, since = self._tools.clock.boot(), self._handling_since
+        read_ago = Millis(now - self._read_at)
+        return ShardStatus(
+            token=self.access.token,
+            progress=self.progress,
+            read_ago=read_ago,
+            handling_for=None if since is None else Millis(now - since),
+            skipped=self.discarded,
+            unread=since is None and read_ago > UNREAD_LEASES * lease,
+        )
 
     async def run(self) -> None:
         """Read and hand over until stopped; outlives every trouble of Redis."""
@@ -134,7 +149,7 @@ class ShardRun:
         if access is not Access.OK:
             await self._turned_away(access)
             return
-        self._troubles = 0
+        self._troubles, self._read_at = 0, self._tools.clock.boot()
         self._position, self._cursor = position, cursor
         if not self._stopping.is_set():
             self._hand.extend(records)
@@ -183,12 +198,12 @@ class ShardRun:
 
     async def _handle(self, records: list[Record]) -> None:
         messages = [self._message(record) for record in records]
-        self._busy = len(messages)
+        self._busy, self._handling_since = len(messages), self._tools.clock.boot()
         self._note_progress()
         try:
             await self._tools.handle(messages[0] if self._pace.batch is None else Batch(self._settlement, messages))
         finally:
-            self._busy = 0
+            self._busy, self._handling_since = 0, None
             self._done_with(records)
 
     def _done_with(self, records: list[Record]) -> None:
