@@ -258,7 +258,8 @@ class AppendingMany(Protocol):
     async def append_many(self, records: Sequence[Append]) -> Sequence[RecordId | None | NotWritten | MaybeWritten]:
         """Add each in turn; what `append` would have given or raised, for each in its place.
 
-        Records that may be in the server without an answer are the last of those that were sent.
+        Records that may be in the server without an answer are the last of those that were sent. The details
+        of a `MaybeWritten` hold ``once`` if the same append, sent again soon, writes nothing twice.
         """
         ...
 

@@ -59,12 +59,16 @@ class ClaimReply:
 
 @attrs.frozen(slots=False)  # with slots, making one costs three times as much
 class Append:
-    """A record to add to an existing key, encoded already; ``max_len`` trims the key, about or ``exact``-ly."""
+    """A record to add to an existing key, encoded already; ``max_len`` trims the key, about or ``exact``-ly.
+
+    ``once``: a producer's name and the record's own. A server that can (Redis 8.6) takes it once under these two.
+    """
 
     key: str
     fields: Mapping[bytes, bytes]
     max_len: int | None = None
     exact: bool = False
+    once: tuple[str, str] | None = None
 
 
 @attrs.frozen

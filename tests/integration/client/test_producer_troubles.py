@@ -16,6 +16,7 @@ from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.ids import StreamPrefix
 from streamshard.core.records import Append
 from streamshard.core.replies import Routing
+from streamshard.core.routing import route
 from streamshard.errors import CoordinatorUnreachable, StoreUnavailable, StreamNotFound
 from streamshard.testing.clock import ManualClock, SeededEntropy
 from tests.integration.client.script import ORDERS, memory_streams, routing
@@ -28,9 +29,11 @@ class LossyLog(MemoryShardLog):
         super().__init__(world)
         self.troubles: deque[Exception | None] = deque()
         self.orders = 0
+        self.named: list[tuple[str, str] | None] = []
 
     async def append_many(self, records: Sequence[Append]) -> list[Any]:
         self.orders += 1
+        self.named.extend(record.once for record in records)
         trouble = self.troubles.popleft() if self.troubles else None
         if isinstance(trouble, NotWritten):
             return [trouble] * len(records)
@@ -159,6 +162,41 @@ def test_a_record_in_doubt_whose_routing_expires_stays_in_doubt() -> None:
             await publishing
 
     play(scenario, 1, LOST, retry_uncertain=True)
+
+
+LOST_ONCE = MaybeWritten("no answer in time", {"once": True})
+
+
+def test_what_the_server_takes_once_is_sent_again_under_the_same_name() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.producer.publish("a", {"n": 1})
+        first, second = stage.log.named
+        assert first == second
+
+    play(scenario, 1, LOST_ONCE)
+
+
+def test_what_another_shard_may_hold_by_now_is_not_sent_to_a_second_one() -> None:
+    async def scenario(stage: Stage) -> None:
+        publishing = asyncio.create_task(stage.producer.publish("order-2", {"n": 1}))
+        while not stage.count():
+            await asyncio.sleep(0)
+        stage.api.route(routing(1, version=2))
+        stage.clock.advance(60_000)
+        with pytest.raises(MaybeWritten, match=r"^no answer in time$"):
+            await publishing
+        assert (stage.log.orders, stage.count()) == (1, 1)
+
+    assert route("murmur3-v1", b"order-2", 4) != 0
+    play(scenario, 4, LOST_ONCE)
+
+
+def test_two_records_never_share_a_name() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.producer.publish_many([("a", {"n": n}) for n in range(300)])
+        assert len(set(stage.log.named)) == 300
+
+    play(scenario)
 
 
 def test_among_many_each_has_one_result_also_when_the_stream_goes_in_between() -> None:

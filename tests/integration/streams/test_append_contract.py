@@ -97,7 +97,7 @@ class TestAcknowledgeTogether:
                 rig.log.acknowledge(access(5, shard=7), ids[2], AckMode.ACK),
             )
 
-            assert found == [
+            assert list(found) == [
                 AckReply(Access.OK, 1),
                 AckReply(Access.FENCED),
                 AckReply(Access.OK, 1),

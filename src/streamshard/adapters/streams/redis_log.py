@@ -8,7 +8,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from streamshard.adapters.redis_link import describe
 from streamshard.adapters.streams.appender import Appender
-from streamshard.adapters.streams.asking import commands_known, server_name
+from streamshard.adapters.streams.asking import commands_known, server_name, takes_once
 from streamshard.adapters.streams.connections import (
     DEFAULT_TIMEOUT,
     AnswerLost,
@@ -34,7 +34,7 @@ from streamshard.core.records import (
     ShardAccess,
 )
 from streamshard.core.values import encode_fields
-from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten
+from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten, StreamUnavailable
 
 WAIT_GRACE_MS = 2_000
 """How much longer than the block itself an answer to a wait may take."""
@@ -53,6 +53,7 @@ class RedisShardLog:
         self._appends = appends
         self._appender = Appender(appends)
         self._acknowledger = Appender(orders)
+        self._takes_once: bool | None = None
 
     @classmethod
     def from_url(
@@ -143,7 +144,19 @@ class RedisShardLog:
 
     async def append_many(self, records: Sequence[Append]) -> list[RecordId | None | NotWritten | MaybeWritten]:
         """Add each in turn, in one round trip, which is shared with whoever appends at the same time."""
-        return [_written(outcome) for outcome in await self._appender.append([_xadd(record) for record in records])]
+        once = self._takes_once
+        if once is None and any(record.once is not None for record in records):
+            once = await self._ask_once()
+        outcomes = await self._appender.append([_xadd(record, once=bool(once)) for record in records])
+        if any(isinstance(outcome, RedisError) for outcome in outcomes):
+            self._takes_once = None  # it may be another server by now
+        return [_written(outcome, once=bool(once)) for outcome in outcomes]
+
+    async def _ask_once(self) -> bool | None:
+        (told,) = await self._appender.append([("COMMAND", "INFO", "XCFGSET")])
+        if not isinstance(told, StreamUnavailable):
+            self._takes_once = takes_once(told)
+        return self._takes_once
 
     async def drop_consumer(self, access: ShardAccess) -> bool:
         """Delete the consumer's name if nothing is pending under it."""
@@ -171,14 +184,16 @@ def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
     return shard_call(script, access.prefix, access.shard, *common, *arguments)
 
 
-def _xadd(record: Append) -> Command:
+def _xadd(record: Append, *, once: bool) -> Command:
     pairs = [word for pair in record.fields.items() for word in pair]
+    named = ("IDMP", *record.once) if once and record.once is not None else ()
     if record.max_len is None:
-        return ("XADD", record.key, "NOMKSTREAM", "*", *pairs)
-    return ("XADD", record.key, "NOMKSTREAM", "MAXLEN", "=" if record.exact else "~", record.max_len, "*", *pairs)
+        return ("XADD", record.key, "NOMKSTREAM", *named, "*", *pairs)
+    trim = ("MAXLEN", "=" if record.exact else "~", record.max_len)
+    return ("XADD", record.key, "NOMKSTREAM", *trim, *named, "*", *pairs)
 
 
-def _written(outcome: object) -> RecordId | None | NotWritten | MaybeWritten:
+def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | MaybeWritten:
     match outcome:
         case bytes():
             return RecordId(outcome.decode())
@@ -187,7 +202,7 @@ def _written(outcome: object) -> RecordId | None | NotWritten | MaybeWritten:
         case NotSent():
             return NotWritten(outcome.message)
         case AnswerLost():
-            return MaybeWritten(outcome.message)
+            return MaybeWritten(outcome.message, {"once": True} if once else None)
         case RedisError():
             return NotWritten(f"Redis refused the record: {describe(outcome)}")
     return MaybeWritten(f"Redis answered an append with {outcome!r}")
