@@ -80,6 +80,20 @@ def test_a_caller_that_gives_up_in_line_sends_nothing_and_others_are_served(redi
 
     play(lambda: RedisRig(redis_url), scenario)
 
+    def test_large_records_come_through_whole(self, make_rig: MakeRig) -> None:
+        async def scenario(rig: Rig) -> None:
+            await rig.backend.provision([provision((BILLING, "0"))])
+            large = [bytes([n]) * 5_000_000 for n in range(4)]
+
+            ids = await asyncio.gather(*[many(rig).append_many([Append(KEY, {b"x": text})]) for text in large])
+
+            (reply,) = await rig.log.read([(access(5), 10)])
+            assert [(r.id, r.fields) for r in reply.records] == [
+                (found[0], {b"x": text}) for found, text in zip(ids, large, strict=True)
+            ]
+
+        play(make_rig, scenario)
+
 
 class TestAcknowledgeTogether:
     def test_each_has_its_own_answer(self, make_rig: MakeRig) -> None:
