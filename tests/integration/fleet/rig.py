@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import os
 import re
 import signal
 import time
@@ -23,6 +24,9 @@ from tests.integration.fleet.front import Front
 
 Json: TypeAlias = dict[str, Any]
 Owner: TypeAlias = tuple[str | None, int | None]
+
+FULL = bool(os.environ.get("STREAMSHARD_FULL"))
+"""Every variant, and the whole backlog: minutes instead of seconds."""
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.1

@@ -1,7 +1,6 @@
 """A scale-in in the large: two groups, one ten times slower, a backlog, entries pending under the dead, crashes."""
 
 import asyncio
-import os
 from pathlib import Path
 
 from redis import Redis
@@ -11,12 +10,12 @@ from streamshard.adapters.streams.embedded import EmbeddedServer
 from streamshard.entrypoints.app import StreamApp
 from streamshard.entrypoints.demo.journal import Journal
 from streamshard.entrypoints.demo.plan import GROUP, STREAM
-from tests.integration.fleet.rig import ALWAYS, BY, Fleet, Json, fleet, sqlite_in
+from tests.integration.fleet.rig import ALWAYS, BY, FULL, Fleet, Json, fleet, sqlite_in
 
 SLOW = "audit"
 ROUTING_LEASE_S = 3
 BOTH = (GROUP, SLOW)
-RECORDS = 100_000 if os.environ.get("STREAMSHARD_FULL") else 8_000
+RECORDS = 100_000 if FULL else 8_000
 TOGETHER = 500
 FAST_MS, SLOW_MS = 0.4, 4.0
 BEFORE, MOST, LAST = 4, 8, 3

@@ -10,14 +10,14 @@ import pytest
 
 from streamshard.adapters.streams.embedded import EmbeddedServer
 from streamshard.entrypoints.demo.plan import STREAM
-from tests.integration.fleet.rig import ALWAYS, BY, Fleet, Json, fleet, sqlite_in
+from tests.integration.fleet.rig import ALWAYS, BY, FULL, Fleet, Json, fleet, sqlite_in
 
 ROUTING_LEASE_S = 8
 MOMENTS_S = (0.0, 0.02, 0.1, 0.4, 1.0, 4.5)
 """From a request on its way to a drain that waits for the producers' routing lease."""
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(1, 9) if FULL else [1])
 def test_a_resharding_is_finished_by_others_out_and_in(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     with EmbeddedServer() as server, fleet(tmp_path, server.url, sqlite_in(tmp_path), ROUTING_LEASE_S) as played:

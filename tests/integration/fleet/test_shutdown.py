@@ -63,7 +63,7 @@ def test_members_with_several_urls_go_on_with_the_next_coordinator(tmp_path: Pat
         on_one = played.owners()
         played.coordinate("k1")
         codes.append(played.dismiss("k2"))
-        played.pause(LEASE_S + 1)
+        played.pause(2.0)
         on_other = played.owners()
         played.finish(4)
 
