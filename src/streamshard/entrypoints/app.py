@@ -311,7 +311,7 @@ class StreamApp:
         waiter = Waiter(self._log)
         self._closing.push_async_callback(waiter.close)
         for listener in self._listeners:
-            guard = Guard(listener, self._leave)
+            guard = Guard(listener, self._clock, self._leave)
             self._guards.append(guard)
             self._closing.push_async_callback(guard.close)
             reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers)

@@ -9,9 +9,11 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 import attrs
 
 from streamshard.adapters.client.message import Batch, Message
+from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.run import Pace
 from streamshard.core.ids import GroupKey, GroupName, MemberId, Millis, ShardIndex, StreamPrefix, Token
 from streamshard.core.names import name_problem, prefix_problem
+from streamshard.core.ports import Clock
 from streamshard.core.records import Abilities, AckMode
 from streamshard.entrypoints.telling import Tellings
 from streamshard.entrypoints.workers import Workers
@@ -168,9 +170,10 @@ class Listener:
 class Guard:
     """Calls the application's code; whatever it raises is logged and goes no further."""
 
-    def __init__(self, listener: Listener, leave: Callable[[SystemExit], None]) -> None:
+    def __init__(self, listener: Listener, clock: Clock, leave: Callable[[SystemExit], None]) -> None:
         self._listener = listener
         self._leave = leave
+        self._grumble = Grumble(_LOG, clock)
         self._workers = None if _is_async(listener.handler) else self._pool()
         self._tellings = Tellings(str(listener.key))
 
@@ -181,12 +184,14 @@ class Guard:
             if self._listener.ack == "on_success":
                 await message.ack()
         except (LeaseLost, StreamUnavailable) as error:
-            _LOG.warning("%s: %r was handled, but not acknowledged: %s", self._listener.key, message, error)
+            self._say("unacknowledged", f"{message!r} was handled, but not acknowledged: {error}")
         except SystemExit as asked:
             _LOG.warning("%s: the handler asked to exit on %r, which stays pending", self._listener.key, message)
             self._leave(asked)
-        except Exception:  # the outermost frame of this library around the application's handler
-            _LOG.exception("%s: the handler failed on %r, which stays pending", self._listener.key, message)
+        except Exception as error:  # the outermost frame of this library around the application's handler
+            # A handler whose database is down fails on every record: once in a while is enough.
+            failed = f"{self._listener.key}: the handler failed on {message!r}, which stays pending"
+            self._grumble.say(type(error).__qualname__, failed, logging.ERROR, error)
             if self._listener.failure == "xnack":
                 await self._give_back(message)
 
@@ -221,7 +226,10 @@ class Guard:
         try:
             await message.nack()
         except StreamshardError as error:
-            _LOG.warning("%s: %r can't be given back, and stays pending: %s", self._listener.key, message, error)
+            self._say("kept", f"{message!r} can't be given back, and stays pending: {error}")
+
+    def _say(self, kind: str, what: str) -> None:
+        self._grumble.say(kind, f"{self._listener.key}: {what}")
 
     def _pool(self) -> Workers:
         most = self._listener.max_workers * self._listener.concurrency

@@ -193,3 +193,25 @@ class TestExit:
                 await app.wait()
 
         asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_a_handler_that_fails_on_everything_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 200)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing")
+        async def handle(message: Message) -> None:
+            seen.append(message.id)
+            raise KeyError(message.id) if len(seen) % 2 else ValueError(message.id)
+
+        async with app:
+            await until(lambda: len(seen) == 200)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    assert len(caplog.records) == 2
+    assert all(record.exc_info for record in caplog.records)

@@ -17,12 +17,13 @@ class Grumble:
         self._said: dict[str, int] = {}
         self._unsaid: dict[str, int] = {}
 
-    def say(self, kind: str, message: str, level: int = logging.WARNING) -> None:
-        """Log ``message`` unless ``kind`` was logged lately."""
+    def say(self, kind: str, message: str, level: int = logging.WARNING, error: BaseException | None = None) -> None:
+        """Log ``message``, and the traceback of ``error``, unless ``kind`` was logged lately."""
         now = self._clock.boot()
         if kind in self._said and now - self._said[kind] < EVERY:
             self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
             return
         self._said[kind] = now
         unsaid = self._unsaid.pop(kind, 0)
-        self._logger.log(level, "%s%s", message, f" ({unsaid} more like it)" if unsaid else "")
+        more = f" ({unsaid} more like it)" if unsaid else ""
+        self._logger.log(level, "%s%s", message, more, exc_info=error)
