@@ -196,3 +196,8 @@ def test_an_epoch_below_zero_comes_back() -> None:
     record = attrs.evolve(GROUP, group_epoch=Epoch(-1))
 
     assert codec.load_group(codec.dump_group(record), KEY) == record
+
+
+@given(strategies.rows)
+def test_a_row_is_written_like_every_other_record(row: Row) -> None:
+    assert codec.dump_row(row) == codec._dump(row, "row")
