@@ -12,6 +12,7 @@ if typing.TYPE_CHECKING:
     from streamshard.core.routing import route
     from streamshard.entrypoints.app import StreamApp
     from streamshard.entrypoints.assigning import Membership
+    from streamshard.entrypoints.polling import Poller
     from streamshard.entrypoints.sharing import listens
     from streamshard.entrypoints.sync_producer import SyncProducer
     from streamshard.errors import (
@@ -48,6 +49,7 @@ __all__ = [
     "Message",
     "NotFound",
     "NotWritten",
+    "Poller",
     "Producer",
     "Published",
     "RoutingExpired",
@@ -68,6 +70,7 @@ _HOMES = {
     "HttpCoordinator": "streamshard.adapters.client.http",
     "Membership": "streamshard.entrypoints.assigning",
     "Message": "streamshard.adapters.client.message",
+    "Poller": "streamshard.entrypoints.polling",
     "Producer": "streamshard.adapters.client.producer",
     "Published": "streamshard.adapters.client.producer",
     "ScriptedCoordinator": "streamshard.adapters.client.scripted",
