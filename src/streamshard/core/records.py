@@ -61,14 +61,14 @@ class ClaimReply:
 class Append:
     """A record to add to an existing key, encoded already; ``max_len`` trims the key, about or ``exact``-ly.
 
-    ``once``: a producer's name and the record's own. A server that can (Redis 8.6) takes it once under these two.
+    ``once``: a producer's name, and the record's number there. A server that can (Redis 8.6) takes it once.
     """
 
     key: str
     fields: Mapping[bytes, bytes]
     max_len: int | None = None
     exact: bool = False
-    once: tuple[str, str] | None = None
+    once: tuple[str, int] | None = None
 
 
 @attrs.frozen

@@ -29,7 +29,7 @@ class LossyLog(MemoryShardLog):
         super().__init__(world)
         self.troubles: deque[Exception | None] = deque()
         self.orders = 0
-        self.named: list[tuple[str, str] | None] = []
+        self.named: list[tuple[str, int] | None] = []
 
     async def append_many(self, records: Sequence[Append]) -> list[Any]:
         self.orders += 1

@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio import Redis
 
 from streamshard import MaybeWritten, Producer, Published, ScriptedCoordinator
-from streamshard.adapters.client.producer import NAMES, RECORDS_A_NAME, Publishing
+from streamshard.adapters.client.producer import Publishing
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
-from streamshard.adapters.streams.redis_log import RedisShardLog
+from streamshard.adapters.streams.redis_log import NAMES, RECORDS_A_NAME, RedisShardLog
 from streamshard.core.ids import Millis
 from tests.integration.client.script import ORDERS, routing
 from tests.servers import FLAVOURS, Servers

@@ -64,6 +64,20 @@ class TestAppendMany:
 
         play(make_rig, scenario)
 
+    def test_large_records_come_through_whole(self, make_rig: MakeRig) -> None:
+        async def scenario(rig: Rig) -> None:
+            await rig.backend.provision([provision((BILLING, "0"))])
+            large = [bytes([n]) * 5_000_000 for n in range(4)]
+
+            ids = await asyncio.gather(*[many(rig).append_many([Append(KEY, {b"x": text})]) for text in large])
+
+            (reply,) = await rig.log.read([(access(5), 10)])
+            assert [(r.id, r.fields) for r in reply.records] == [
+                (found[0], {b"x": text}) for found, text in zip(ids, large, strict=True)
+            ]
+
+        play(make_rig, scenario)
+
 
 def test_a_caller_that_gives_up_in_line_sends_nothing_and_others_are_served(redis_url: str) -> None:
     async def scenario(rig: Rig) -> None:
@@ -79,20 +93,6 @@ def test_a_caller_that_gives_up_in_line_sends_nothing_and_others_are_served(redi
         assert tuple(results) == await rig.ids(KEY)
 
     play(lambda: RedisRig(redis_url), scenario)
-
-    def test_large_records_come_through_whole(self, make_rig: MakeRig) -> None:
-        async def scenario(rig: Rig) -> None:
-            await rig.backend.provision([provision((BILLING, "0"))])
-            large = [bytes([n]) * 5_000_000 for n in range(4)]
-
-            ids = await asyncio.gather(*[many(rig).append_many([Append(KEY, {b"x": text})]) for text in large])
-
-            (reply,) = await rig.log.read([(access(5), 10)])
-            assert [(r.id, r.fields) for r in reply.records] == [
-                (found[0], {b"x": text}) for found, text in zip(ids, large, strict=True)
-            ]
-
-        play(make_rig, scenario)
 
 
 class TestAcknowledgeTogether:

@@ -28,8 +28,6 @@ RECORDS_AT_ONCE = 256
 BYTES_AT_ONCE = 1_000_000
 UNCERTAIN_PAUSE = Millis(200)
 NAME_LENGTH = 12
-RECORDS_A_NAME, NAMES = 64, 256
-"""So that a server knows the last 16,000 records of a producer on one key: many times what is sent before a retry."""
 
 
 @attrs.frozen(slots=False)  # with slots, making one costs three times as much
@@ -70,14 +68,14 @@ class Publishing:
 class _Draft:
     """A record on its way. ``place``: what is hashed, or the turn it takes; ``doubt``: it may be written already.
 
-    ``once``: the names under which a server takes it once only; ``once_at``: the key where it did, if it can.
+    ``once``: the name under which a server takes it once only; ``once_at``: the key where it did, if it can.
     """
 
     place: bytes | int
     fields: dict[bytes, bytes]
     result: Published | Failure | None = None
     doubt: MaybeWritten | None = None
-    once: tuple[str, str] | None = None
+    once: tuple[str, int] | None = None
     once_at: str | None = None
     waiter: "asyncio.Future[Published] | None" = None
 
@@ -182,11 +180,6 @@ class Producer:
         self._turn += 1
         return _Draft(self._turn, encoded)
 
-    def _once(self) -> tuple[str, str]:
-        """Names for one record; a server remembers but the last hundred under one producer's name."""
-        self._count += 1
-        return f"{self._name}-{self._count // RECORDS_A_NAME % NAMES}", f"{self._count:x}"
-
     def _send_line(self) -> None:
         """Begin to deliver what was published in this turn; whoever has given up since sends nothing."""
         line, self._line = [draft for draft in self._line if draft.waiter and not draft.waiter.done()], []
@@ -245,7 +238,9 @@ class Producer:
             return
         max_len, exact = self._options.max_len, self._options.trim == "exact"
         for draft in drafts:
-            draft.once = draft.once or self._once()
+            if draft.once is None:
+                self._count += 1
+                draft.once = (self._name, self._count)
         appends = [
             Append(key, draft.fields, max_len, exact, draft.once) for key, draft in zip(keys, drafts, strict=True)
         ]

@@ -36,6 +36,9 @@ from streamshard.core.records import (
 from streamshard.core.values import encode_fields
 from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten, StreamUnavailable
 
+RECORDS_A_NAME, NAMES = 64, 256
+"""So that a server knows the last 16,000 records of a producer on one key: many times what is sent before a retry."""
+
 WAIT_GRACE_MS = 2_000
 """How much longer than the block itself an answer to a wait may take."""
 
@@ -186,11 +189,16 @@ def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
 
 def _xadd(record: Append, *, once: bool) -> Command:
     pairs = [word for pair in record.fields.items() for word in pair]
-    named = ("IDMP", *record.once) if once and record.once is not None else ()
+    named = _names(*record.once) if once and record.once is not None else ()
     if record.max_len is None:
         return ("XADD", record.key, "NOMKSTREAM", *named, "*", *pairs)
     trim = ("MAXLEN", "=" if record.exact else "~", record.max_len)
     return ("XADD", record.key, "NOMKSTREAM", *trim, *named, "*", *pairs)
+
+
+def _names(producer: str, number: int) -> Command:
+    # A server remembers but the last hundred records under one name.
+    return ("IDMP", f"{producer}-{number // RECORDS_A_NAME % NAMES}", f"{number:x}")
 
 
 def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | MaybeWritten:
