@@ -140,7 +140,7 @@ class Coordinator:
             await self._desk.store.prefixes()
         except Unavailable:
             return "DOWN"
-        return "UP"
+        return "READ_ONLY" if self._desk.takes_no_writes else "UP"
 
     async def _redis_health(self) -> str:
         try:

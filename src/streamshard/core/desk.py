@@ -47,6 +47,7 @@ from streamshard.errors import (
     GroupNotFound,
     MetadataCorrupt,
     RevisionConflict,
+    StoreUnavailable,
     StreamNotFound,
     StreamUnavailable,
 )
@@ -112,8 +113,27 @@ class Desk:
         self._disbelieved: set[tuple[GroupKey, ShardIndex]] = set()
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.notices = Notices()
+        self._refused_at: Instant | None = None
         self._life = ""
         self._renewals = itertools.count()
+
+    @property
+    def takes_no_writes(self) -> bool:
+        """The last commit found the store unavailable, not longer than a lease ago.
+
+        Reads alone can't tell: a full disk and a server at its memory limit go on answering them.
+        """
+        at = self._refused_at
+        return at is not None and self.clock.boot() - at <= self.settings.timing.lease_ms
+
+    async def commit(self, transaction: Transaction) -> None:
+        """As the store's own."""
+        try:
+            await self.store.commit(transaction)
+        except StoreUnavailable:
+            self._refused_at = self.clock.boot()
+            raise
+        self._refused_at = None
 
     def note(self, events: Iterable[Event]) -> None:
         """Keep what this coordinator itself committed, for whoever logs it."""
@@ -312,7 +332,7 @@ class Desk:
             drop_rows=tuple((key.group, i) for i in change.drop_rows),
         )
         try:
-            await self.store.commit(transaction)
+            await self.commit(transaction)
         except CommitUncertain:
             await self._look_up(key, change.nonce, change.row)
         self.note(chronicle.group_events(before, change.record))
@@ -324,7 +344,7 @@ class Desk:
         _check_sound(known)
         same = GroupChange(key, record.version)
         try:
-            await self.store.commit(Transaction(key.prefix, known.sight.source, groups=(same,), row=row))
+            await self.commit(Transaction(key.prefix, known.sight.source, groups=(same,), row=row))
         except CommitUncertain:
             await self._look_up(key, row.row.mark, row)
         self._renewed(known, row.row)

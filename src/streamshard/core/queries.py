@@ -90,6 +90,7 @@ class Health:
     @property
     def status(self) -> str:
         """UP, DEGRADED or DOWN."""
-        if self.store != "UP" or self.loop == "STALLED":
+        if self.store == "DOWN" or self.loop == "STALLED":
             return "DOWN"
-        return "UP" if self.redis != "DOWN" and not self.invariant_violations else "DEGRADED"
+        well = self.redis != "DOWN" and self.store == "UP" and not self.invariant_violations
+        return "UP" if well else "DEGRADED"

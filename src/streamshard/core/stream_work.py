@@ -154,7 +154,7 @@ class StreamWork:
         change = StreamChange(before.version if before is not None else None, after)
         transaction = Transaction(after.prefix, snapshot.source, change, tuple(g for g in groups if g is not None))
         try:
-            await self._desk.store.commit(transaction)
+            await self._desk.commit(transaction)
         except CommitUncertain:
             await self._look_up(after.prefix, context.nonce)
         self._committed(before, after, [g for g in groups if g is not None])

@@ -15,6 +15,12 @@ logger = logging.getLogger(__name__)
 PERIOD_MS = Millis(5_000)
 
 
+_AILING = {
+    "DOWN": "%s does not answer at %s: nothing can be created, granted or scaled until it does",
+    "READ_ONLY": "%s takes no writes at %s: nothing can be created, granted, renewed or scaled until it does",
+}
+
+
 class Measured(Protocol):
     """What is looked after: a coordinator."""
 
@@ -33,7 +39,7 @@ class Vitals:
         self._coordinator = coordinator
         self._clock = clock
         self._places = places
-        self._down: set[str] = set()
+        self._last: dict[str, str] = {}
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -45,15 +51,10 @@ class Vitals:
         """Measure once; log what went down or came back since the last look."""
         health = await self._coordinator.health()
         for name, state in (("Redis", health.redis), ("the metadata store", health.store)):
-            if state == "DOWN" and name not in self._down:
-                self._down.add(name)
-                logger.warning(
-                    "%s does not answer at %s: nothing can be created, granted or scaled until it does",
-                    name,
-                    self._places[name],
-                )
-            elif state == "UP" and name in self._down:
-                self._down.remove(name)
+            before, self._last[name] = self._last.get(name, "UP"), state
+            if state in _AILING and state != before:
+                logger.warning(_AILING[state], name, self._places[name])
+            elif state == "UP" and before in _AILING:
                 logger.info("%s answers again at %s", name, self._places[name])
 
 

@@ -30,7 +30,8 @@ def test_each_change_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     vitals = Vitals(patient, ManualClock(), PLACES)
 
     async def scenario() -> None:
-        for redis, store in [("UP", "UP"), ("DOWN", "UP"), ("DOWN", "DOWN"), ("DOWN", "DOWN"), ("UP", "DOWN")]:
+        down = ("DOWN", "DOWN")
+        for redis, store in [("UP", "UP"), ("DOWN", "UP"), down, down, ("UP", "READ_ONLY"), ("UP", "UP")]:
             patient.redis, patient.store = redis, store
             await vitals.look()
 
@@ -42,6 +43,12 @@ def test_each_change_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
         ("WARNING", f"Redis does not answer at redis://127.0.0.1:6379: {consequence}"),
         ("WARNING", f"the metadata store does not answer at sqlite:///meta.db: {consequence}"),
         ("INFO", "Redis answers again at redis://127.0.0.1:6379"),
+        (
+            "WARNING",
+            "the metadata store takes no writes at sqlite:///meta.db: "
+            "nothing can be created, granted, renewed or scaled until it does",
+        ),
+        ("INFO", "the metadata store answers again at sqlite:///meta.db"),
     ]
 
 

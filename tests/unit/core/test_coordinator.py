@@ -61,6 +61,29 @@ def test_a_store_that_does_not_answer_is_down() -> None:
     assert (health.store, health.redis, health.status) == ("DOWN", "UP", "DOWN")
 
 
+def test_a_store_that_answers_reads_alone_is_told_apart_until_it_takes_a_write() -> None:
+    node = Site().node("c1")
+    node.tick()
+    member = Member()
+    node.store.fail("commit", StoreUnavailable("the disk is full"))
+    node.beat(member)
+    full = measured(node)
+    node.beat(member)
+
+    assert [(seen.store, seen.status) for seen in (full, measured(node))] == [("READ_ONLY", "DEGRADED"), ("UP", "UP")]
+
+
+def test_a_refused_write_is_forgotten_after_a_lease_without_another() -> None:
+    node = Site().node("c1")
+    node.store.fail("commit", StoreUnavailable("the disk is full"))
+    node.beat(Member())
+
+    node.clock.advance(TIMING.lease_ms + 1)
+    node.tick()
+
+    assert measured(node) == Health("c1", "UP", "UP", "UP")
+
+
 def test_a_redis_that_does_not_answer_is_down_and_the_coordinator_degraded() -> None:
     node = Site().node()
     node.tick()

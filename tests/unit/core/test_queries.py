@@ -118,6 +118,8 @@ def test_a_group_whose_holdings_are_not_its_targets_yet_is_reconciling(holding: 
         ("UP", "DOWN", "UP", (), "DEGRADED"),
         ("UP", "UP", "UP", ("two readers",), "DEGRADED"),
         ("DOWN", "UP", "UP", (), "DOWN"),
+        ("READ_ONLY", "UP", "UP", (), "DEGRADED"),
+        ("READ_ONLY", "UP", "STALLED", (), "DOWN"),
         ("UP", "UP", "STALLED", (), "DOWN"),
     ],
 )

@@ -32,7 +32,7 @@ class Health(Answer, frozen=True):
     coordinator_id: str
     redis: Annotated[str, one_of("UP", "DOWN", "NOT_CONFIGURED")]
     loop: Annotated[str, one_of("UP", "STALLED")]
-    store: Annotated[str, one_of("UP", "DOWN")]
+    store: Annotated[str, one_of("UP", "READ_ONLY", "DOWN")]
     invariant_violations: list[str]
     exclusivity: Exclusivity
     cooperative_groups: list[str]
