@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Literal, TypeAlias
 
 import attrs
@@ -233,18 +232,14 @@ class Producer:
             for draft in drafts:
                 draft.fail(NotWritten(f"{routing.key.prefix} has no shards: it is drained, or not scaled out yet"))
             return
-        drafts, shards, keys = self._placed(drafts, routing)
+        if attempt > 1:
+            drafts = self._allowed(drafts, routing)
         if not drafts:
             return
-        max_len, exact = self._options.max_len, self._options.trim == "exact"
-        for draft in drafts:
-            if draft.once is None:
-                self._count += 1
-                draft.once = (self._name, self._count)
-        appends = [
-            Append(key, draft.fields, max_len, exact, draft.once) for key, draft in zip(keys, drafts, strict=True)
-        ]
-        outcomes = await self._log.append_many(appends)
+        names = self._routes.shard_keys(routing)
+        shards = [_shard(routing, draft.place) for draft in drafts]
+        keys = [names[shard] for shard in shards]
+        outcomes = await self._log.append_many(self._appends(drafts, keys))
         version = routing.layout_version
         for draft, shard, key, outcome in zip(drafts, shards, keys, outcomes, strict=True):
             if isinstance(outcome, str):
@@ -252,19 +247,24 @@ class Producer:
             else:
                 self._missed(draft, outcome, key, attempt)
 
-    def _placed(self, drafts: list[_Draft], routing: Routing) -> tuple[list[_Draft], list[ShardIndex], list[str]]:
-        """What is to be sent, and where to; what must be sent to one key only, and no longer goes there, has failed."""
-        shards = [_shard(routing, draft.place) for draft in drafts]
-        keys = [self._routes.shard_key(routing, shard) for shard in shards]
-        if self._options.retry_uncertain or not any(draft.doubt is not None for draft in drafts):
-            return drafts, shards, keys
-        staying = []
-        for draft, shard, key in zip(drafts, shards, keys, strict=True):
-            if draft.doubt is None or draft.once_at == key:
-                staying.append((draft, shard, key))
-            else:
+    def _appends(self, drafts: list[_Draft], keys: list[str]) -> list[Append]:
+        for draft in drafts:
+            if draft.once is None:
+                self._count += 1
+                draft.once = (self._name, self._count)
+        max_len, exact = self._options.max_len, self._options.trim == "exact"
+        return [Append(key, draft.fields, max_len, exact, draft.once) for key, draft in zip(keys, drafts, strict=True)]
+
+    def _allowed(self, drafts: list[_Draft], routing: Routing) -> list[_Draft]:
+        """What may be sent again; what must be sent to one key only, and no longer goes there, has failed."""
+        staying, names = [], self._routes.shard_keys(routing)
+        for draft in drafts:
+            free = draft.doubt is None or self._options.retry_uncertain
+            if free or draft.once_at == names[_shard(routing, draft.place)]:
+                staying.append(draft)
+            elif draft.doubt is not None:
                 draft.end(draft.doubt)
-        return [each[0] for each in staying], [each[1] for each in staying], [each[2] for each in staying]
+        return staying
 
     def _missed(self, draft: _Draft, outcome: NotWritten | MaybeWritten | None, key: str, attempt: int) -> None:
         last = attempt >= self._options.max_attempts
@@ -311,14 +311,12 @@ def _shard(routing: Routing, place: bytes | int) -> ShardIndex:
 
 def _parts(drafts: list[_Draft]) -> Iterable[list[_Draft]]:
     """What travels together: bounded in records, and in bytes but for a single record that is larger."""
-    waiting = iter(drafts)
-    while part := list(islice(waiting, RECORDS_AT_ONCE)):
-        while part:
-            size, count = 0, 0
-            for draft in part:
-                size += sum(map(len, draft.fields.values()))
-                if count and size > BYTES_AT_ONCE:
-                    break
-                count += 1
-            yield part[:count]
-            part = part[count:]
+    first = size = 0
+    for place, draft in enumerate(drafts):
+        for value in draft.fields.values():
+            size += len(value)
+        if place > first and (place - first >= RECORDS_AT_ONCE or size > BYTES_AT_ONCE):
+            yield drafts[first:place]
+            first, size = place, sum(map(len, draft.fields.values()))
+    if drafts:
+        yield drafts[first:]

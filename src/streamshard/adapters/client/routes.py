@@ -54,11 +54,11 @@ class Routes:
         await self._ask()
         return usable(self._lease, self._clock.boot())
 
-    def shard_key(self, routing: Routing, shard: ShardIndex) -> str:
-        """The Redis key of a shard of the routing in use."""
+    def shard_keys(self, routing: Routing) -> list[str]:
+        """The Redis keys of the shards of the routing in use."""
         if len(self._keys) != routing.shard_count:
             self._keys = [stream_key(routing.key.prefix, ShardIndex(n)) for n in range(routing.shard_count)]
-        return self._keys[shard]
+        return self._keys
 
     def doubt(self) -> None:
         """A shard of it is not there: ask before the next use, unless that was just done."""

@@ -153,7 +153,10 @@ class RedisShardLog:
         outcomes = await self._appender.append([_xadd(record, once=bool(once)) for record in records])
         if any(isinstance(outcome, RedisError) for outcome in outcomes):
             self._takes_once = None  # it may be another server by now
-        return [_written(outcome, once=bool(once)) for outcome in outcomes]
+        return [
+            RecordId(outcome.decode()) if type(outcome) is bytes else _written(outcome, once=bool(once))
+            for outcome in outcomes
+        ]
 
     async def _ask_once(self) -> bool | None:
         (told,) = await self._appender.append([("COMMAND", "INFO", "XCFGSET")])
@@ -203,8 +206,6 @@ def _names(producer: str, number: int) -> Command:
 
 def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | MaybeWritten:
     match outcome:
-        case bytes():
-            return RecordId(outcome.decode())
         case None:
             return None
         case NotSent():
