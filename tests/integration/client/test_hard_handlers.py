@@ -11,8 +11,8 @@ from streamshard import Message, StreamApp
 from tests.integration.cli.processes import serving
 from tests.integration.client.script import until
 
-LEASE_S = 1.0
-OPTIONS = ("--lease", "1s", "--heartbeat", "200ms", "--tick", "100ms")
+LEASE_S = 2.0
+OPTIONS = ("--lease", "2s", "--heartbeat", "400ms", "--tick", "100ms")
 
 
 def burn(seconds: float) -> None:

@@ -109,7 +109,7 @@ def test_a_finished_shard_is_reported_at_once_and_a_refused_one_dropped() -> Non
         ) as stage:
             await until(lambda: len(stage.api.beats) == 2)
             stage.member.refused(ShardIndex(1), Token(11), Access.FENCED)
-            await until(lambda: Drop(ShardIndex(1), Token(11)) in stage.side.orders)
+            await until(lambda: Drop(ShardIndex(1), Token(11), fenced=True) in stage.side.orders)
             stage.member.finished(ShardIndex(1), Token(11))
             await until(lambda: [hold.shard for hold in stage.api.beats[-1].holds] == [0])
 
