@@ -52,7 +52,8 @@ class Listeners:
     def register(self, handlers: object) -> None:
         """Let the methods of ``handlers`` listen that are marked with `listens`, in the order they are defined in."""
         names = {name: None for kind in reversed(type(handlers).__mro__) for name in vars(kind)}
-        marked = [method for name in names if _marks(method := getattr(handlers, name, None))]
+        methods = [getattr(handlers, name, None) for name in names]
+        marked = [method for method in methods if callable(method) and _marks(method)]
         if not marked:
             raise ConfigurationError(f"register: {type(handlers).__name__} has no method that is marked with listens()")
         for method in marked:
