@@ -61,7 +61,7 @@ class Watcher:
         active = stream["activeMigration"]
         if active is None:
             return True
-        self._compare(stream["layoutVersion"])
+        self._compare()
         if active["state"] == "DRAINING":
             self._listen(active)
         self._kill(_stage(active))
@@ -70,16 +70,18 @@ class Watcher:
     def _stream(self) -> Json:
         return self._played.get(f"streams/{STREAM}")
 
-    def _compare(self, version: int) -> None:
-        """Both groups, unless the layout changed while we were looking."""
-        routings = [self._played.get(f"streams/{STREAM}/groups/{group}/producer-routing") for group in BOTH]
-        views = [self._played.get(f"monitoring/streams/{STREAM}/groups/{group}/assignments") for group in BOTH]
-        if self._stream()["layoutVersion"] != version:
-            return
-        layouts = [(routing["layoutVersion"], routing["shardCount"]) for routing in routings]
-        phases = [{row["shardIndex"] for row in view["shards"] if row["phase"] == "OPEN"} for view in views]
-        if layouts[0] != layouts[1] or phases[0] != phases[1]:
-            self.disagreements.append(f"{layouts} {phases}")
+    def _compare(self) -> None:
+        """Both groups, unless something changed while we were looking."""
+        one, other, again = (self._seen_by(group) for group in (GROUP, SLOW, GROUP))
+        if one == again != other:
+            self.disagreements.append(f"{one} {other}")
+
+    def _seen_by(self, group: str) -> tuple[int, int, set[int]]:
+        """The layout and its producers' shards, and the shards that are open."""
+        routing = self._played.get(f"streams/{STREAM}/groups/{group}/producer-routing")
+        view = self._played.get(f"monitoring/streams/{STREAM}/groups/{group}/assignments")
+        opened = {row["shardIndex"] for row in view["shards"] if row["phase"] == "OPEN"}
+        return routing["layoutVersion"], routing["shardCount"], opened
 
     def _listen(self, active: Json) -> None:
         reasons = [row["reason"] for row in active["draining"]]
