@@ -41,6 +41,7 @@ from streamshard.errors import (
     RevisionConflict,
     SourceChanged,
     StateConflict,
+    StoreSignal,
     StoreUnavailable,
     StreamshardError,
     Unavailable,
@@ -51,6 +52,10 @@ BACKOFF_MS = 30
 
 Found = StreamRecord | StreamTombstone | None
 OneOrder = TypeVar("OneOrder", Provision, RaiseLayout, Seal, ProbeShard, ReadFences)
+
+
+class _NeverArrived(RevisionConflict):
+    """Nobody else was first: the store failed in the middle of a commit, and has nothing of it."""
 
 
 @attrs.frozen
@@ -85,15 +90,19 @@ class StreamWork:
 
     async def command(self, prefix: StreamPrefix, command: StreamCommand) -> StreamOutcome:
         """Decide and commit, again after every lost race; raises what the decision refuses."""
+        lost: StoreSignal | None = None
         for attempt in range(MAX_ATTEMPTS):
             try:
                 outcome = await self._once(prefix, command)
-            except (RevisionConflict, SourceChanged):
+            except (RevisionConflict, SourceChanged) as signal:
+                lost = signal
                 await self._desk.pause(BACKOFF_MS * attempt)
             else:
                 if outcome.refusal is not None:
                     raise outcome.refusal
                 return outcome
+        if isinstance(lost, _NeverArrived):
+            raise StoreUnavailable(f"the metadata store keeps nothing that is written of stream '{prefix}'")
         raise StateConflict(f"stream '{prefix}' kept changing while this was decided: retry")
 
     async def _once(self, prefix: StreamPrefix, command: StreamCommand) -> StreamOutcome:
@@ -164,7 +173,7 @@ class StreamWork:
         record = await self._load_patiently(prefix)
         ring = record.ring if isinstance(record, StreamRecord) else ()
         if nonce not in ring and (record is None or record.version.nonce != nonce):
-            raise RevisionConflict(f"the commit to stream '{prefix}' did not arrive")
+            raise _NeverArrived(f"the commit to stream '{prefix}' did not arrive")
 
     async def _load_patiently(self, prefix: StreamPrefix) -> Found:
         """What broke off the answer to a commit is often over in a moment: the operator is owed the truth."""

@@ -11,6 +11,7 @@ from streamshard.core.stream import ShardPhase, StreamTombstone
 from streamshard.core.stream_events import GroupsSeen, Undo
 from streamshard.core.stream_work import MAX_ATTEMPTS, Round, StreamWork
 from streamshard.errors import (
+    CommitUncertain,
     MetadataCorrupt,
     RevisionConflict,
     SourceChanged,
@@ -46,6 +47,17 @@ def test_a_stream_that_never_stands_still_is_given_up_after_a_number_of_attempts
     node.store.fail("commit", *[RevisionConflict("moved on")] * MAX_ATTEMPTS)
 
     with pytest.raises(StateConflict, match="kept changing"):
+        node.run(work.command(ORDERS, scale(4)))
+
+    assert site.stream is before
+
+
+def test_a_store_that_keeps_nothing_it_is_given_is_no_conflict() -> None:
+    site, node, work = started()
+    before = site.stream
+    node.store.fail("commit", *[CommitUncertain("disk I/O error")] * MAX_ATTEMPTS)
+
+    with pytest.raises(StoreUnavailable, match="keeps nothing that is written of stream 'orders'"):
         node.run(work.command(ORDERS, scale(4)))
 
     assert site.stream is before
