@@ -26,17 +26,27 @@ class Deaf:
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         above, below = await asyncio.open_connection("127.0.0.1", self._port)
+        handing_back = asyncio.create_task(self._hand_back(above, writer))
         try:
             while said := await reader.read(1 << 20):
-                below.write(said)
-                answer = await above.read(1 << 20)
                 if b"XADD" in said and self.cuts:
                     self.cuts -= 1
+                    handing_back.cancel()
+                    await asyncio.gather(handing_back, return_exceptions=True)
+                    below.write(said)
+                    await above.read(1)
                     return
-                writer.write(answer)
+                below.write(said)
         finally:
+            handing_back.cancel()
+            await asyncio.gather(handing_back, return_exceptions=True)
             below.close()
             writer.close()
+
+    async def _hand_back(self, above: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Apart from what is said: an answer may come in many pieces, or before all is said."""
+        while answer := await above.read(1 << 20):
+            writer.write(answer)
 
 
 Scenario = Callable[[Producer, "Redis", Deaf], Awaitable[None]]
