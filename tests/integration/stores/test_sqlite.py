@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from streamshard.adapters.stores.sqlite import SqliteStore
+from streamshard.adapters.stores.sqlite_file import prepare
 from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupKey, GroupName, Nonce, next_version
 from streamshard.core.ports import GroupChange, RowWrite, Transaction
@@ -76,6 +77,23 @@ def test_processes_that_open_a_new_file_at_once_all_succeed(path: Path) -> None:
 
     assert [opener.returncode for opener in openers] == [0, 0, 0, 0]
     assert len(set(identities)) == 1
+
+
+def test_tables_that_another_process_makes_while_one_looks_are_no_strangers(path: Path) -> None:
+    def make_them(statement: str) -> None:
+        if "sqlite_master" in statement:
+            with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(connect(path)) as other:
+                prepare(other, path)
+
+    with contextlib.closing(connect(path)) as db:
+        db.set_trace_callback(make_them)
+        prepare(db, path)
+
+    play(path, lambda store: put(store, CREATE))
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=0.1, isolation_level=None)
 
 
 def test_a_killed_writer_leaves_no_half_commit_and_loses_nothing_it_was_told(path: Path) -> None:

@@ -201,7 +201,7 @@ async def _prepare_patiently(session: Session, path: Path, busy_timeout_ms: int)
     give_up = loop.time() + busy_timeout_ms / 1000
     while True:
         try:
-            return await session.run(lambda db: _prepare(db, path))
+            return await session.run(lambda db: prepare(db, path))
         except sqlite3.OperationalError as error:
             # Turning on the write-ahead log does not wait for another process that is doing the same.
             if primary_code(error) != sqlite3.SQLITE_BUSY or loop.time() > give_up:
@@ -209,13 +209,15 @@ async def _prepare_patiently(session: Session, path: Path, busy_timeout_ms: int)
         await asyncio.sleep(_PAUSE_S)
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    _check_schema(db, path)
+def prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Make the tables, or see that they are ours; raises what is wrong with the file."""
+    with _transaction(db, "DEFERRED"):  # one look: another process may be making the tables
+        _check_schema(db, path)
     db.execute("PRAGMA synchronous = FULL")
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise ConfigurationError(f"{path} is on a file system without shared memory: put it on a local disk")
-    with _transaction(db):
+    with _transaction(db, "IMMEDIATE"):
         if _check_schema(db, path) == 0:
             _make_tables(db)
     findings = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -246,9 +248,9 @@ def _make_tables(db: sqlite3.Connection) -> None:
 
 
 @contextlib.contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """A write transaction: committed at the end, rolled back on any error."""
-    db.execute("BEGIN IMMEDIATE")
+def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    """Committed at the end, rolled back on any error; ``IMMEDIATE`` to write."""
+    db.execute(f"BEGIN {kind}")
     try:
         yield
         db.execute("COMMIT")
