@@ -195,7 +195,8 @@ def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) ->
     async def scenario() -> list[threading.Thread]:
         with pytest.raises(ConfigurationError, match="can't be opened"):
             await SqliteStore.open(tmp_path / "loop.db")
-        return [thread for thread in threading.enumerate() if thread not in before]
+        workers = [thread for thread in threading.enumerate() if "_connection_worker" in thread.name]
+        return [thread for thread in workers if thread not in before]
 
     assert asyncio.run(scenario()) == []
 
