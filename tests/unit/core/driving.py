@@ -76,6 +76,10 @@ class Port:
         self.stops = False
         self.failures: dict[str, deque[Exception]] = defaultdict(deque)
         self.trouble: Callable[[str, tuple[Any, ...]], Exception | None] = lambda name, given: None
+        # Set, and not only found by `__getattr__`, which `isinstance` does not ask whether a port has a method.
+        for name in dir(port):
+            if not name.startswith("_") and callable(getattr(port, name)):
+                setattr(self, name, self.__getattr__(name))
 
     def fail(self, name: str, *errors: Exception) -> None:
         """Let the next calls of this name fail, one after the other."""
