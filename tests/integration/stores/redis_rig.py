@@ -17,6 +17,8 @@ from streamshard.testing.samples import BILLING, FIRST, KEY, ORDERS, SECOND, a_g
 from tests.integration.cluster import ask, free_ports, until
 
 TIMEOUT = Millis(2_000)
+RECORD = "streamshard:{p:orders}:group:billing"
+ROWS = "streamshard:{p:orders}:rows:billing"
 
 
 class Server:

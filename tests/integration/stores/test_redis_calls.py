@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import attrs
 import pytest
@@ -40,22 +40,9 @@ from streamshard.testing.samples import (
     state,
 )
 from tests.integration.cluster import ask
-from tests.integration.stores.redis_rig import Server, server, store_at
-from tests.servers import FLAVOURS, Servers
+from tests.integration.stores.redis_rig import Server, store_at
 
 INDEX = "streamshard:streams"
-
-
-@pytest.fixture(params=FLAVOURS)
-def redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Server]:
-    with server(servers.binary(request.param)) as started:
-        yield started
-
-
-@pytest.fixture
-def valkey(servers: Servers) -> Iterator[Server]:
-    with server(servers.binary("valkey")) as started:
-        yield started
 
 
 def test_an_unchanged_heartbeat_is_one_script_call(redis: Server) -> None:

@@ -1,7 +1,6 @@
 """What a server does to the store in Redis: refusals, restarts, lost answers, damage, and being the wrong one."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,22 +24,7 @@ from streamshard.testing.samples import (
     state,
 )
 from tests.integration.stores.redis_rig import Server, server, silent_proxy, store_at, write_over
-from tests.servers import FLAVOURS, Servers
-
-RECORD = "streamshard:{p:orders}:group:billing"
-ROWS = "streamshard:{p:orders}:rows:billing"
-
-
-@pytest.fixture(params=FLAVOURS)
-def redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Server]:
-    with server(servers.binary(request.param)) as started:
-        yield started
-
-
-@pytest.fixture
-def valkey(servers: Servers) -> Iterator[Server]:
-    with server(servers.binary("valkey")) as started:
-        yield started
+from tests.servers import Servers
 
 
 @pytest.mark.parametrize(

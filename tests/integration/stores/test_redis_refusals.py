@@ -1,7 +1,6 @@
 """What the store in Redis does not put up with: servers that would forget, damage, and URLs that are none."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,23 +24,8 @@ from streamshard.testing.samples import (
     source_of,
     state,
 )
-from tests.integration.stores.redis_rig import Server, server, store_at, write_over
-from tests.servers import FLAVOURS, Servers
-
-RECORD = "streamshard:{p:orders}:group:billing"
-ROWS = "streamshard:{p:orders}:rows:billing"
-
-
-@pytest.fixture(params=FLAVOURS)
-def redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Server]:
-    with server(servers.binary(request.param)) as started:
-        yield started
-
-
-@pytest.fixture
-def valkey(servers: Servers) -> Iterator[Server]:
-    with server(servers.binary("valkey")) as started:
-        yield started
+from tests.integration.stores.redis_rig import RECORD, ROWS, Server, server, store_at, write_over
+from tests.servers import Servers
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl", "allkeys-random"])
