@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import attrs
 from redis.exceptions import MovedError, RedisError, ResponseError
 
+from streamshard.adapters import redis_url
 from streamshard.adapters.redis_link import AnswerLost, NotSent, Word, describe
-from streamshard.adapters.stores import codec, redis_scripts, redis_url
+from streamshard.adapters.stores import codec, redis_scripts
 from streamshard.adapters.stores.codec import AnyGroup, AnyStream
 from streamshard.adapters.stores.redis_fleet import Fleet, Primary
 from streamshard.adapters.stores.redis_keys import (

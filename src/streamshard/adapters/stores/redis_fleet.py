@@ -17,9 +17,9 @@ from redis.exceptions import (
 )
 
 from streamshard.adapters.redis_link import Address, AnswerLost, Line, NotSent, Word, describe
+from streamshard.adapters.redis_url import Place
 from streamshard.adapters.stores.redis_greeting import Identity, greet
 from streamshard.adapters.stores.redis_scripts import Call
-from streamshard.adapters.stores.redis_url import Place
 from streamshard.core.ids import Millis
 from streamshard.core.ports import StoreSource
 from streamshard.core.slots import SLOT_COUNT

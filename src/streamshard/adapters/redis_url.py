@@ -1,4 +1,4 @@
-"""Where metadata in Redis is: ``redis://``, ``rediss://`` with TLS, ``redis+cluster://``, ``rediss+cluster://``."""
+"""Where a Redis is: ``redis://``, ``rediss://`` with TLS, ``redis+cluster://``, ``rediss+cluster://``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ class Place:
         return {**self.options, "host": address[0], "port": address[1]}
 
 
-def parse(url: str) -> Place:
+def parse(url: str, what: str = "the metadata store's URL") -> Place:
     """Raise `ConfigurationError`, without the password, for what is no such URL.
 
     A cluster may be named by several of its nodes: ``redis+cluster://one:7000,two:7000``.
@@ -34,18 +34,18 @@ def parse(url: str) -> Place:
     scheme, _, rest = url.partition("://")
     plain, _, kind = scheme.partition("+")
     if plain not in ("redis", "rediss") or kind not in ("", "cluster"):
-        raise _wrong("it begins with none of redis://, rediss://, redis+cluster://, rediss+cluster://")
+        raise _wrong(what, "it begins with none of redis://, rediss://, redis+cluster://, rediss+cluster://")
     authority, slash, path = rest.partition("/")
     login, at, hosts = authority.rpartition("@")
     if kind == "" and "," in hosts:
-        raise _wrong("only a cluster can be named by several nodes")
+        raise _wrong(what, "only a cluster can be named by several nodes")
     try:
         seeds = tuple(_address(host) for host in hosts.split(","))
         options = dict(parse_url(f"{plain}://{login}{at}{hosts.split(',')[0]}{slash}{path}"))
     except ValueError as error:
-        raise _wrong(str(error)) from None
+        raise _wrong(what, str(error)) from None
     if kind == "cluster" and options.get("db"):
-        raise _wrong("a cluster has no databases but 0")
+        raise _wrong(what, "a cluster has no databases but 0")
     return Place(seeds, options, kind == "cluster")
 
 
@@ -56,5 +56,5 @@ def _address(text: str) -> Address:
     return parts.hostname, parts.port or DEFAULT_PORT
 
 
-def _wrong(why: str) -> ConfigurationError:
-    return ConfigurationError(f"the metadata store's URL can't be used: {why}")
+def _wrong(what: str, why: str) -> ConfigurationError:
+    return ConfigurationError(f"{what} can't be used: {why}")
