@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamshard.adapters.stores import codec
-from streamshard.core.group import GroupRecord, GroupTombstone, Holding, Member, MemberState, Row
+from streamshard.core.group import GroupRecord, GroupTombstone, Holding, Member, MemberState, Row, ShardProgress
 from streamshard.core.ids import (
     Epoch,
     Generation,
@@ -53,9 +53,11 @@ def _sealed(text: str) -> bytes:
     return b'{"schema":1,"sum":"%b",%b' % (seal.encode(), tail)
 
 
+HEAD = len('{"schema":1,"sum":"",') + 32
+
+
 def _group_text() -> str:
-    head = len('{"schema":1,"sum":"",') + 32
-    return codec.dump_group(GROUP).decode()[head:]
+    return codec.dump_group(GROUP).decode()[HEAD:]
 
 
 @given(strategies.streams | strategies.stream_tombstones)
@@ -77,7 +79,7 @@ def test_every_row_comes_back_equal(row: Row, key: GroupKey) -> None:
 def test_a_record_is_one_json_document_that_other_tools_can_read(record: GroupRecord) -> None:
     document = json.loads(codec.dump_group(record))
 
-    assert (document["schema"], document["kind"]) == (codec.SCHEMA, "group")
+    assert (document["schema"], document["kind"]) == (codec.FIRST_SCHEMA, "group")
     assert document["body"]["key"] == {"prefix": record.key.prefix, "group": record.key.group}
 
 
@@ -107,16 +109,33 @@ def test_no_damaged_record_is_ever_read_as_another(record: GroupRecord, data: st
 
 
 def test_a_record_of_a_newer_schema_asks_for_an_upgrade() -> None:
-    newer = codec.dump_group(GROUP).replace(b'"schema":1', b'"schema":2')
+    newer = codec.dump_group(GROUP).replace(b'"schema":1', b'"schema":3')
 
-    with pytest.raises(UnsupportedSchema, match="'orders/billing'.*schema 2.*upgrade"):
+    with pytest.raises(UnsupportedSchema, match="'orders/billing'.*schema 3.*upgrade"):
         codec.load_group(newer, KEY)
 
 
-def test_fields_this_version_does_not_know_are_ignored() -> None:
-    extended = _group_text().replace('"token":7', '"token":7,"colour":{"deep":[1.5,null]}')
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ('"token":7', '"token":7,"colour":{"deep":[1.5,null]}', "holdings.0.colour"),
+        ('"allow_legacy":false', '"allow_legacy":false,"colour":1', "colour"),
+    ],
+)
+def test_a_field_that_this_version_does_not_know_asks_for_an_upgrade(old: str, new: str, where: str) -> None:
+    extended = _group_text().replace(old, new)
 
-    assert codec.load_group(_sealed(extended), KEY) == GROUP
+    with pytest.raises(UnsupportedSchema, match=rf"'orders/billing'.*{where}: a field.*upgrade"):
+        codec.load_group(_sealed(extended), KEY)
+
+
+def test_what_a_row_only_shows_may_be_more_than_this_version_knows() -> None:
+    text = codec.dump_row(attrs.evolve(ROW, progress=(ShardProgress(ShardIndex(0)),))).decode()[HEAD:]
+    extended = text.replace('"pending":0', '"pending":0,"mood":"fine"').replace('"seq":3', '"seq":3,"colour":1')
+
+    row = codec.load_row(_sealed(extended), KEY, ROW.instance)
+
+    assert row == attrs.evolve(ROW, progress=(ShardProgress(ShardIndex(0)),))
 
 
 @pytest.mark.parametrize("field", [field.name for field in attrs.fields(GroupRecord)])

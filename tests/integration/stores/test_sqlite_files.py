@@ -112,7 +112,7 @@ def test_a_damaged_record_freezes_its_group_alone(path: Path, damage: str) -> No
 def test_a_record_of_a_newer_schema_freezes_its_group_alone(path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
         await put(store, CREATE_STREAM, CREATE)
-        sql(path, """UPDATE group_records SET body = CAST('{"schema":2,"new":true}' AS BLOB)""")
+        sql(path, """UPDATE group_records SET body = CAST('{"schema":9,"new":true}' AS BLOB)""")
         with pytest.raises(UnsupportedSchema, match="orders/billing"):
             await store.load_group(KEY)
         assert (await store.load_stream(ORDERS)).record == a_stream()

@@ -1,8 +1,9 @@
-"""Records as JSON: one schema, one version number, and a checksum that notices every flipped byte.
+"""Records as JSON: each with the number of its schema, and a checksum that notices every flipped byte.
 
 A record reads ``{"schema":1,"sum":"<128 bits in hex>","kind":"group","body":{…}}``. The sum covers
-the schema's number and everything that follows the sum. Fields this version does not know are ignored;
-every field it knows must be there, because an absent holding must never read as "nobody holds it".
+the schema's number and everything that follows the sum. A record is of the lowest schema that can say what it
+says (see `evolution`), so that versions next to each other can share a store for as long as nothing new is used;
+a higher number, or a field that this version does not know, comes from a newer coordinator and is refused.
 """
 
 import functools
@@ -13,14 +14,17 @@ import typing
 from collections.abc import Hashable
 from typing import Any, TypeAlias
 
-from streamshard.adapters.stores.shapes import MAX_WHOLE, Malformed, Shape, shape_of
+from streamshard.adapters.stores.shapes import MAX_WHOLE, Malformed, Newer, Shape, shape_of
 from streamshard.core.group import GroupRecord, GroupTombstone, Row, ShardProgress
 from streamshard.core.ids import GroupKey, InstanceId, StreamPrefix
 from streamshard.core.stream import StreamRecord, StreamTombstone
 from streamshard.errors import InvalidRequest, MetadataCorrupt, UnsupportedSchema
 
-SCHEMA = 1
-"""Raised when an older version could misread what a newer one writes."""
+FIRST_SCHEMA = 1
+"""What says nothing that the first version could not say."""
+
+SCHEMA = 2
+"""The highest known; raised when an older version could misread what a newer one writes."""
 
 AnyStream: TypeAlias = StreamRecord | StreamTombstone
 AnyGroup: TypeAlias = GroupRecord | GroupTombstone
@@ -74,7 +78,7 @@ def dump_row(row: Row) -> bytes:
             row.available,
             _progress(row.progress),
         )
-        return _sealed(body.encode())
+        return _sealed(FIRST_SCHEMA, body.encode())
     except (Malformed, UnicodeEncodeError) as why:
         raise InvalidRequest(f"row of instance {row.instance!r} can't be stored: {why}") from why
 
@@ -125,15 +129,17 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def _dump(record: object, name: str) -> bytes:
     kind = _NAMES[type(record)]
+    shape = _SHAPES[kind]
     try:
-        body = _SHAPES[kind].dump(record)
+        body = shape.dump(record)
     except Malformed as why:
         raise InvalidRequest(f"{name} can't be stored: {why}") from why
-    return _sealed(_encode({"kind": kind, "body": body})[1:].encode())
+    schema = SCHEMA if shape.later is not None and shape.later(record) else FIRST_SCHEMA
+    return _sealed(schema, _encode({"kind": kind, "body": body})[1:].encode())
 
 
-def _sealed(tail: bytes) -> bytes:
-    return b'{"schema":%d,"sum":"%b",%b' % (SCHEMA, _digest(tail), tail)
+def _sealed(schema: int, tail: bytes) -> bytes:
+    return b'{"schema":%d,"sum":"%b",%b' % (schema, _digest(schema, tail), tail)
 
 
 def _load(data: object, name: str, *kinds: type[Any]) -> Any:
@@ -143,6 +149,8 @@ def _load(data: object, name: str, *kinds: type[Any]) -> Any:
         raise _corrupt(name, "it is a record of another kind")
     try:
         return _SHAPES[kind].load(body.get("body"))
+    except Newer as why:
+        raise _newer(name, f"says what this version does not know ({why})") from why
     except Malformed as why:
         raise _corrupt(name, str(why)) from why
 
@@ -151,12 +159,11 @@ def _open(data: object, name: str) -> dict[str, Any]:
     head = _HEAD.match(data) if isinstance(data, bytes) else None
     if head is None or not isinstance(data, bytes):
         raise _corrupt(name, "it does not begin like a record")
-    if int(head[1]) > SCHEMA:
-        raise UnsupportedSchema(
-            f"{name} was written in schema {int(head[1])}, this version knows up to {SCHEMA}: upgrade this coordinator"
-        )
+    schema = int(head[1])
+    if schema > SCHEMA:
+        raise _newer(name, f"was written in schema {schema}, this version knows up to {SCHEMA}")
     seal = _SUM.match(data, head.end())
-    if int(head[1]) < SCHEMA or seal is None or seal[1] != _digest(data[seal.end() :]):
+    if schema < FIRST_SCHEMA or seal is None or seal[1] != _digest(schema, data[seal.end() :]):
         raise _corrupt(name, "its checksum does not match")
     return _parse(data, name)
 
@@ -170,8 +177,8 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-def _digest(tail: bytes) -> bytes:
-    return hashlib.blake2b(b"%d," % SCHEMA + tail, digest_size=16).hexdigest().encode()
+def _digest(schema: int, tail: bytes) -> bytes:
+    return hashlib.blake2b(b"%d," % schema + tail, digest_size=16).hexdigest().encode()
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -189,6 +196,10 @@ def _check_keys(name: str, named: dict[Any, Any]) -> None:
     for key, own in named.items():
         if key != own:
             raise _corrupt(name, f"entry {key!r} calls itself {own!r}")
+
+
+def _newer(name: str, what: str) -> UnsupportedSchema:
+    return UnsupportedSchema(f"{name} {what}: upgrade this coordinator")
 
 
 def _corrupt(name: str, why: str) -> MetadataCorrupt:

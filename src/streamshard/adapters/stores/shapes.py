@@ -4,17 +4,26 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import attrs
+
+from streamshard.adapters.stores import evolution
 
 MAX_WHOLE = 2**53 - 1
 """The largest number that JSON and Lua keep whole."""
 
 
+Later: TypeAlias = Callable[[Any], bool]
+
+
 class Malformed(ValueError):
     """A value is not of its shape; the message says where and why."""
+
+
+class Newer(Malformed):
+    """A value that is whole, and says something this version does not know."""
 
 
 @attrs.frozen
@@ -23,6 +32,8 @@ class Shape:
 
     dump: Callable[[Any], Any]
     load: Callable[[Any], Any]
+    later: Later | None = None
+    """Whether a value says what the first schema has no field for; None if no such value ever does."""
 
 
 def _whole(value: Any) -> int:
@@ -65,7 +76,7 @@ def _expect(kind: type, value: Any) -> Any:
 
 def _within(name: object, why: Malformed) -> Malformed:
     separator = ": " if ": " not in str(why) else "."
-    return Malformed(f"{name}{separator}{why}")
+    return type(why)(f"{name}{separator}{why}")
 
 
 def _enumeration(kind: type[enum.Enum]) -> Shape:
@@ -73,15 +84,20 @@ def _enumeration(kind: type[enum.Enum]) -> Shape:
         try:
             return kind(value)
         except ValueError as error:
-            raise Malformed(f"not one of {', '.join(str(each.value) for each in kind)}") from error
+            raise Newer(f"not one of {', '.join(str(each.value) for each in kind)}") from error
 
     return Shape(lambda value: value.value, load)
+
+
+def _each(later: Later | None, parts: Callable[[Any], Iterable[Any]]) -> Later | None:
+    return None if later is None else lambda value: any(map(later, parts(value)))
 
 
 def _optional(inner: Shape) -> Shape:
     return Shape(
         lambda value: None if value is None else inner.dump(value),
         lambda value: None if value is None else inner.load(value),
+        _each(inner.later, lambda value: () if value is None else (value,)),
     )
 
 
@@ -89,6 +105,7 @@ def _sequence(item: Shape) -> Shape:
     return Shape(
         lambda values: [item.dump(value) for value in values],
         lambda values: tuple(item.load(value) for value in _expect(list, values)),
+        _each(item.later, tuple),
     )
 
 
@@ -102,29 +119,86 @@ def _mapping(read_key: Callable[[str], Any], item: Shape) -> Shape:
                 raise _within(key, why) from why
         return found
 
-    return Shape(lambda values: {str(key): item.dump(value) for key, value in values.items()}, load)
+    return Shape(
+        lambda values: {str(key): item.dump(value) for key, value in values.items()},
+        load,
+        _each(item.later, lambda values: values.values()),
+    )
+
+
+@attrs.frozen
+class _Field:
+    """A field of a record, and how its default is stored: not at all, if it came later."""
+
+    name: str
+    shape: Shape
+    optional: bool
+    default: Any = None
+
+    @classmethod
+    def of(cls, field: "attrs.Attribute[Any]", shape: Shape, needed: frozenset[str]) -> "_Field":
+        if field.name in needed or (field.default is attrs.NOTHING and not needed):
+            return cls(field.name, shape, optional=False)
+        if field.default is attrs.NOTHING:
+            raise TypeError(f"{field.name} came later and has no default: what is stored lacks it")
+        factory = getattr(field.default, "factory", None)
+        default = field.default if factory is None else factory()
+        return cls(field.name, shape, optional=True, default=shape.dump(default))
+
+    def told(self, record: Any) -> bool:
+        """Whether a record says something in this field that came later, or within it."""
+        value = getattr(record, self.name)
+        if self.optional:
+            return bool(self.shape.dump(value) != self.default)
+        return self.shape.later is not None and self.shape.later(value)
 
 
 def _record(kind: type[Any]) -> Shape:
     hints = typing.get_type_hints(kind)
-    shapes = [(field.name, shape_of(hints[field.name])) for field in attrs.fields(kind)]
+    needed = evolution.always_there(kind)
+    fields = [_Field.of(field, shape_of(hints[field.name]), needed) for field in attrs.fields(kind)]
+    telling = [field for field in fields if field.optional or field.shape.later is not None]
+    if not telling or evolution.tolerant(kind):
+        return Shape(_dumping(fields), _loading(kind, fields))
+    return Shape(_dumping(fields), _loading(kind, fields), lambda value: any(field.told(value) for field in telling))
 
-    dumps = [(name, shape.dump) for name, shape in shapes]
+
+def _dumping(fields: list[_Field]) -> Callable[[Any], Any]:
+    always = [(field.name, field.shape.dump) for field in fields if not field.optional]
+    sometimes = [(field.name, field.shape.dump, field.default) for field in fields if field.optional]
 
     def dump(value: Any) -> dict[str, Any]:
-        return {name: dumped(getattr(value, name)) for name, dumped in dumps}
+        written = {name: dumped(getattr(value, name)) for name, dumped in always}
+        for name, dumped, default in sometimes:
+            if (part := dumped(getattr(value, name))) != default:
+                written[name] = part
+        return written
+
+    return dump
+
+
+def _loading(kind: type[Any], fields: list[_Field]) -> Callable[[Any], Any]:
+    names = {field.name for field in fields}
+    tolerant = evolution.tolerant(kind)
 
     def load(values: Any) -> Any:
-        found = {}
         known = _expect(dict, values)
-        for name, shape in shapes:
-            try:
-                found[name] = shape.load(_present(known, name))
-            except Malformed as why:
-                raise _within(name, why) from why
-        return kind(**found)
+        if not tolerant and (unknown := sorted(known.keys() - names)):
+            raise Newer(f"{unknown[0]}: a field that this version does not know")
+        return kind(**{field.name: _loaded(known, field) for field in fields if _stored(known, field)})
 
-    return Shape(dump, load)
+    return load
+
+
+def _stored(values: dict[str, Any], field: _Field) -> bool:
+    return not field.optional or field.name in values
+
+
+def _loaded(values: dict[str, Any], field: _Field) -> Any:
+    try:
+        return field.shape.load(_present(values, field.name))
+    except Malformed as why:
+        raise _within(field.name, why) from why
 
 
 def _present(values: dict[str, Any], name: str) -> Any:
