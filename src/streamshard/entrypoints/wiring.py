@@ -14,6 +14,8 @@ from streamshard.core.coordinator import Coordinator
 from streamshard.core.inspection import StreamInspector
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
 from streamshard.core.settings import CoordinatorSettings
+from streamshard.entrypoints.http.metrics_recorder import Recorder
+from streamshard.entrypoints.measured import measured
 from streamshard.entrypoints.settings import MEMORY, SQLITE, ServeSettings
 
 if typing.TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Service:
     streams: StreamBackend
     clock: Clock
     inspector: StreamInspector
+    recorder: Recorder
+    """Times the store's operations; hand it to the `Traffic`, and it counts requests too."""
 
 
 @contextlib.asynccontextmanager
@@ -39,17 +43,19 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
     Raises `ConfigurationError`, `UnsupportedSchema` or `StoreUnavailable` if the store can't be used.
     """
     clock, entropy = SystemClock(), SystemEntropy()
-    store = await _store(settings.store)
+    recorder = Recorder()
+    store = await _store(settings.store, recorder)
     async with contextlib.AsyncExitStack() as opened:
         opened.push_async_callback(store.close)
         streams, inspector = _streams(settings.redis, world, clock, opened)
         chosen = _coordinator_settings(settings, entropy)
         coordinator = Coordinator(store, streams, clock, entropy, chosen)
         coordinator.take_turns(AsyncTurns())
-        yield Service(coordinator, store, streams, clock, inspector)
+        yield Service(coordinator, store, streams, clock, inspector, recorder)
 
 
-async def _store(url: str) -> MetadataStore:
+async def _store(url: str, recorder: Recorder) -> MetadataStore:
+    # Nothing is timed of the store in memory: it is no more than a few calls of functions.
     # Imported here: nobody waits for the driver of a store that is not used.
     if url == MEMORY:
         from streamshard.adapters.stores.memory import MemoryStore
@@ -58,10 +64,10 @@ async def _store(url: str) -> MetadataStore:
     if not url.startswith(SQLITE):
         from streamshard.adapters.stores.redis import RedisStore
 
-        return await RedisStore.open(url)
+        return measured(await RedisStore.open(url), "redis", recorder)
     from streamshard.adapters.stores.sqlite import SqliteStore
 
-    return await SqliteStore.open(url.removeprefix(SQLITE))
+    return measured(await SqliteStore.open(url.removeprefix(SQLITE)), "sqlite", recorder)
 
 
 def _streams(

@@ -18,6 +18,7 @@ from streamshard.entrypoints.http.batches import Batches
 from streamshard.entrypoints.http.browsers import refuse_other_sites
 from streamshard.entrypoints.http.docs import Docs
 from streamshard.entrypoints.http.exchange import (
+    SEEN,
     TAG,
     TICKET,
     ClientGone,
@@ -38,6 +39,7 @@ from streamshard.entrypoints.http.faults import (
 )
 from streamshard.entrypoints.http.grafana import Grafana
 from streamshard.entrypoints.http.members import Members
+from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder, RouteRecorder, now
 from streamshard.entrypoints.http.monitor import Monitor
 from streamshard.entrypoints.http.operations import (
     GRAFANA,
@@ -75,10 +77,10 @@ def create_app(
 ) -> ASGIApp:
     """The coordinator as an ASGI application.
 
-    ``traffic`` is shared with a `Ticker`, so that ticks let requests pass; ``guard`` raises for requests
-    that are not even looked at; ``lifespan`` runs around the application where it is the outermost one
-    (a mounted application's host runs its own); without an ``inspector`` nothing can be told of what is
-    in the shards, and those who ask are answered 503.
+    ``traffic`` is shared with a `Ticker`, so that ticks let requests pass, and counts what is answered;
+    ``guard`` raises for requests that are not even looked at; ``lifespan`` runs around the application
+    where it is the outermost one (a mounted application's host runs its own); without an ``inspector``
+    nothing can be told of what is in the shards, and those who ask are answered 503.
     """
     traffic = traffic or Traffic()
     return _App(resources(coordinator, traffic, inspector), traffic, guard, lifespan)
@@ -99,7 +101,7 @@ def resources(
 
 
 def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> dict[str, Methods]:
-    admin, members = Admin(coordinator, views), Members(coordinator)
+    admin, members = Admin(coordinator, views), Members(coordinator, traffic.recorder.heartbeats)
     tower = Watchtower(coordinator.watches)
     traffic.when_closed(tower.close)
     return {
@@ -108,7 +110,7 @@ def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> d
         STREAM + "/scale": {"POST": admin.scale_stream},
         STREAM + "/route": {"GET": views.route},
         STREAM + "/watch": {"GET": Watching(tower, traffic).watch},
-        ROOT + "/heartbeats": {"POST": Batches(coordinator).heartbeats},
+        ROOT + "/heartbeats": {"POST": Batches(coordinator, traffic.recorder.heartbeats).heartbeats},
         GROUP: {"GET": views.group, "POST": admin.create_group, "DELETE": admin.delete_group},
         GROUP + "/scale": {"POST": admin.scale_group},
         GROUP + "/producer-routing": {"GET": views.routing},
@@ -178,10 +180,10 @@ register_url_convertor("streamshard_segment", _Segment())
 class _Resource:
     """One path and its methods."""
 
-    def __init__(self, methods: Methods) -> None:
-        self._methods = dict(methods)
-        if "GET" in methods:
-            self._methods["HEAD"] = methods["GET"]
+    def __init__(self, path: str, methods: Methods, recorder: Recorder) -> None:
+        served = {**methods, "HEAD": methods["GET"]} if "GET" in methods else dict(methods)
+        self._methods = {name: (handler, recorder.route(path, name)) for name, handler in served.items()}
+        self._unserved = recorder.route(path, OTHER)
         self._allowed = tuple(sorted(self._methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,23 +191,30 @@ class _Resource:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, params: Mapping[str, str]) -> None:
         """Read the body, call the handler, send what it answers; errors are raised through."""
-        handler = self._methods.get(scope["method"])
-        if handler is None:
+        served = self._methods.get(scope["method"])
+        if served is None:
+            scope[SEEN].append(self._unserved)
             raise MethodNotAllowed(self._allowed)
+        handler, seen = served
+        scope[SEEN].append(seen)
+        began = now()
         body = await read_body(scope, receive)
-        await send_reply(send, await handler(Request(scope, params, body, receive)), scope[TAG])
+        reply = await handler(Request(scope, params, body, receive))
+        await send_reply(send, reply, scope[TAG])
+        seen.answered(reply.status, now() - began)
 
 
 class _App:
     """The outermost layer: request ids, errors, and who is still being answered."""
 
     def __init__(self, table: Mapping[str, Methods], traffic: Traffic, guard: Guard, lifespan: Lifespan | None) -> None:
-        made = {path: _Resource(methods) for path, methods in table.items()}
+        made = {path: _Resource(path, methods, traffic.recorder) for path, methods in table.items()}
         routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
         self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
         self._heartbeat = made[HEARTBEAT]
         self._traffic = traffic
         self._guard = guard
+        self._unserved = traffic.recorder.route(OTHER, OTHER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -219,15 +228,20 @@ class _App:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         tag = scope[TAG] = (b"x-request-id", request_id(scope))
+        seen: list[RouteRecorder] = []
+        scope[SEEN] = seen
+        began = now()
         try:
             await self._dispatch(scope, receive, send)
         except ClientGone:
             return
         except Exception as error:
-            if http_status(error) == INTERNAL:
+            status = http_status(error)
+            if status == INTERNAL:
                 path = raw_path(scope)[:_SHOWN_OF_A_PATH]
                 logger.exception("request %s failed: %s %r", tag[1].decode(), scope["method"], path)
-            await send_reply(send, Reply(http_status(error), encode_error(error)), tag, *error_headers(error))
+            await send_reply(send, Reply(status, encode_error(error)), tag, *error_headers(error))
+            (seen[0] if seen else self._unserved).answered(status, now() - began)
 
     def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if self._traffic.closed and scope["path"] != "/livez":

@@ -16,6 +16,7 @@ from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
 from streamshard.entrypoints.http.exchange import Reply, Request
 from streamshard.entrypoints.http.heartbeats import HeartbeatBody, Refused, encode_reply, rejected
+from streamshard.entrypoints.http.metrics_recorder import HeartbeatRecorder, now
 from streamshard.errors import InvalidRequest
 
 MOST_HEARTBEATS = 1_000
@@ -51,12 +52,13 @@ class _Asked:
 class Batches:
     """Each heartbeat is decided as if it had come alone, and answered in its place."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, recorder: HeartbeatRecorder) -> None:
         self._coordinator = coordinator
+        self._recorder = recorder
 
     async def heartbeats(self, request: Request) -> Reply:
         """POST ``/heartbeats``."""
-        timing = self._coordinator.settings.timing
+        timing, began = self._coordinator.settings.timing, now()
         asked = [_understood(bytes(item), timing) for item in _decode(request.body).heartbeats]
         replies = [item if isinstance(item, HeartbeatReply) else None for item in asked]
         waiting = [(position, item) for position, item in enumerate(asked) if isinstance(item, _Asked)]
@@ -66,12 +68,17 @@ class Batches:
             if item.beat.intent is not Intent.STAY:
                 turns.setdefault(item.key, []).append((position, item))
         lanes = [*turns.values(), *([each] for each in waiting if each[1].beat.intent is Intent.STAY)]
+        for reply in replies:
+            if reply is not None:  # not even decided upon
+                self._recorder.answered(reply.status, now() - began)
         await asyncio.gather(*(self._lane(lane, replies) for lane in lanes))
         return Reply(200, b'{"replies":[' + b",".join(encode_reply(reply) for reply in replies if reply) + b"]}")
 
     async def _lane(self, lane: list[tuple[int, _Asked]], replies: list[HeartbeatReply | None]) -> None:
         for position, item in lane:
-            replies[position] = await self._coordinator.heartbeat(item.key, item.beat)
+            began = now()
+            reply = replies[position] = await self._coordinator.heartbeat(item.key, item.beat)
+            self._recorder.answered(reply.status, now() - began)
 
 
 _decode = Decoder(BatchBody)

@@ -27,6 +27,9 @@ TICKET = "streamshard.ticket"
 TAG = "streamshard.tag"
 """Where it carries the header that names the request in its answer and in the log."""
 
+SEEN = "streamshard.seen"
+"""Where it carries the list that who answers it is put into, for the count of answers."""
+
 DISCARD_LIMIT = 16 * BODY_LIMIT
 """Bytes of a refused body that are read and thrown away before its sender is cut off."""
 

@@ -4,11 +4,17 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+from streamshard.entrypoints.http.metrics_recorder import Recorder
+
 
 class Traffic:
-    """Counts requests in and out; once `close` was called new ones are turned away."""
+    """Counts requests in and out; once `close` was called new ones are turned away.
 
-    def __init__(self) -> None:
+    ``recorder`` is what the answers are counted and timed in; it is shared with whoever counts the rest.
+    """
+
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        self.recorder = recorder or Recorder()
         self._open: dict[int, asyncio.Event | None] = {}
         self._tickets = itertools.count()
         self._closing: list[Callable[[], None]] = []

@@ -1,0 +1,104 @@
+"""What is counted and timed on the way: plain numbers, turned into metrics only when somebody scrapes.
+
+A heartbeat that changes nothing is answered in less time than a metrics library needs for it. So nothing here
+locks, looks up labels or makes objects: a recorder is found once, and then adds to integers.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from time import perf_counter
+
+from streamshard.core.replies import Status
+
+FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Upper bounds in seconds for what is over in no time, unless something is wrong."""
+
+SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds in seconds for what takes a while also when all is well."""
+
+now = perf_counter
+"""Seconds; only differences mean anything."""
+
+OTHER = "other"
+"""Stands for every method and every path that nobody serves: callers must not be able to make up labels."""
+
+
+class Histogram:
+    """How long something took, each time."""
+
+    __slots__ = ("bounds", "counts", "seconds")
+
+    def __init__(self, bounds: Sequence[float] = FAST) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """How often it took at most each bound, and more than the bound before; the last is beyond all."""
+        self.seconds = 0.0
+
+    def note(self, took: float) -> None:
+        """It took so many seconds."""
+        self.counts[bisect_left(self.bounds, took)] += 1
+        self.seconds += took
+
+
+class RouteRecorder(Histogram):
+    """One method of one path template."""
+
+    __slots__ = ("good", "statuses")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.good = 0
+        """Answers with status 200."""
+        self.statuses: dict[int, int] = {}
+        """All others."""
+
+    def answered(self, status: int, took: float) -> None:
+        """It was answered with ``status``, after so many seconds."""
+        if status == 200:  # noqa: PLR2004
+            self.good += 1
+        else:
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.counts[bisect_left(self.bounds, took)] += 1
+        self.seconds += took
+
+
+class HeartbeatRecorder(Histogram):
+    """Heartbeats, alone or several in a request; not the requests that couldn't be read."""
+
+    __slots__ = ("fine", "statuses")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fine = 0
+        """Answers with the status OK."""
+        self.statuses: dict[Status, int] = {}
+        """All others."""
+
+    def answered(self, status: Status, took: float) -> None:
+        """It was answered with ``status``, after so many seconds."""
+        if status is Status.OK:
+            self.fine += 1
+        else:
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.counts[bisect_left(self.bounds, took)] += 1
+        self.seconds += took
+
+
+class Recorder:
+    """Everything that one coordinator's process counts outside the core."""
+
+    def __init__(self) -> None:
+        self.heartbeats = HeartbeatRecorder()
+        self.routes: dict[tuple[str, str], RouteRecorder] = {}
+        """By path template and method; made when the application is, but for what nobody serves."""
+        self.stores: dict[tuple[str, str], Histogram] = {}
+        """By kind of store and operation."""
+        self.ticks = Histogram(SLOW)
+
+    def route(self, template: str, method: str) -> RouteRecorder:
+        """The recorder of a method of a path template."""
+        return self.routes.setdefault((template, method), RouteRecorder())
+
+    def store(self, kind: str, operation: str) -> Histogram:
+        """The recorder of one operation of a metadata store."""
+        return self.stores.setdefault((kind, operation), Histogram())
