@@ -1,12 +1,8 @@
 -- ARGV after the common ones: mode, then the ids.
-local refused = refusal()
+local refused = refusal_by_marks()
 if refused then
   return {refused}
 end
-if not find_group(group_name) then
-  return {'MISSING'}
-end
-raise_mark()
 
 local CHUNK = 1000
 
@@ -32,11 +28,19 @@ for first = 5, #ARGV, CHUNK do
   if ARGV[4] == 'ACK_DEL' then
     local done = delete_acknowledged(ids)
     if type(done) == 'table' then
-      return done
+      return is_stream() and done or {'MISSING'}
     end
     total = total + done
   end
   -- After XACKDEL this settles what it passes over: entries trimmed while pending.
-  total = total + redis.call('XACK', key, group_name, unpack(ids))
+  local settled = redis.pcall('XACK', key, group_name, unpack(ids))
+  if type(settled) == 'table' then
+    return is_stream() and settled or {'MISSING'}
+  end
+  total = total + settled
 end
+if total < #ARGV - 4 and not find_group(group_name) then
+  return {'MISSING'}
+end
+raise_mark()
 return {'OK', total}

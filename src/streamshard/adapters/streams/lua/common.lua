@@ -22,8 +22,11 @@ end
 local TOO_HIGH = 9007199254740992
 
 local function counted(text)
-  local number = text and #text <= 16 and string.match(text, '^%d+$') and tonumber(text)
-  return number and number < TOO_HIGH and number or nil
+  if not text or #text > 16 or not string.find(text, '^%d+$') then
+    return nil
+  end
+  local number = tonumber(text)
+  return number < TOO_HIGH and number or nil
 end
 
 local function read_marks(group)
@@ -33,7 +36,6 @@ local function read_marks(group)
     sealed = got[2] == '1',
     layout = counted(got[3]) or 0,
     token = counted(got[4]) or 0,
-    token_text = whole(counted(got[4]) or 0),
   }
 end
 

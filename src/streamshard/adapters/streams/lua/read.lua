@@ -1,5 +1,5 @@
 -- ARGV after the common ones: consumer, count.
-local refused = refusal()
+local refused = refusal_by_marks()
 if refused then
   return {refused}
 end
@@ -11,7 +11,7 @@ if no_group(got) then
   return {'MISSING'}
 end
 if got and got.err then
-  return got
+  return is_stream() and got or {'MISSING'}
 end
 local records = got and got[1][2] or {}
 local last = #records > 0 and records[#records][1] or position()
