@@ -13,7 +13,17 @@ import attrs
 from streamshard.core import history, views
 from streamshard.core.commands import Heartbeat, Hold
 from streamshard.core.group import GroupRecord, Holding, Quarantine
-from streamshard.core.ids import Generation, InstanceId, Instant, Millis, ShardIndex, Token, Version, WallMillis
+from streamshard.core.ids import (
+    Generation,
+    InstanceId,
+    Instant,
+    Millis,
+    ShardIndex,
+    Token,
+    Version,
+    WallMillis,
+    remember_lineages,
+)
 from streamshard.core.outcome import Context, LostWrites
 from streamshard.core.sight import GroupSight
 from streamshard.core.timing import expiry_wait_ms
@@ -76,9 +86,7 @@ def start_lineage(
     record: GroupRecord, marks: Mapping[ShardIndex, Token], proof: LostWrites, context: Context
 ) -> GroupRecord:
     """Begin a new lineage in quarantine; holdings below their shard's mark are stale and lapse."""
-    ended = (*record.past_lineages, record.lineage)
-    if proof.lineage is not None and proof.lineage not in ended:
-        ended = (*ended, proof.lineage)
+    ended = [record.lineage] if proof.lineage is None else [record.lineage, proof.lineage]
     last = {s: max(record.last_tokens.get(s, Token(0)), t) for s, t in marks.items()}
     holdings = {
         s: attrs.evolve(h, lapsed=h.lapsed or _stale(h, marks.get(s, Token(0)))) for s, h in record.holdings.items()
@@ -87,7 +95,7 @@ def start_lineage(
         record,
         version=Version(context.lineage, record.version.revision + 1, context.nonce),
         ring=(context.nonce,),
-        past_lineages=ended,
+        past_lineages=remember_lineages(record.past_lineages, *ended),
         store=context.source.identity,
         metadata_version=record.metadata_version + 1,
         holdings=holdings,

@@ -171,6 +171,7 @@ class GroupRecord:
     longest_leases: Mapping[InstanceId, Millis] = attrs.field(converter=_leases, factory=dict)
     """The longest lease ever answered to each instance that may still hold something."""
     past_lineages: tuple[Lineage, ...] = ()
+    """The last ones, oldest first; an older one is taken for one that nobody knows."""
     departed: tuple[InstanceId, ...] = ()
     """The last instances that are gone: a late duplicate of their join admits nobody."""
     quarantine: Quarantine | None = None

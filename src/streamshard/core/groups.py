@@ -4,7 +4,7 @@ import attrs
 
 from streamshard.core import history
 from streamshard.core.group import GroupRecord, GroupTombstone, Quarantine
-from streamshard.core.ids import Epoch, GroupKey, Version, next_version
+from streamshard.core.ids import Epoch, GroupKey, Version, next_version, remember_lineages
 from streamshard.core.outcome import Context
 from streamshard.core.stream import GroupEntry
 
@@ -34,7 +34,7 @@ def _over_grave(fresh: GroupRecord, grave: GroupTombstone, context: Context) -> 
         holdings={s: attrs.evolve(h, draining=True) for s, h in grave.holdings.items()},
         last_tokens=grave.last_tokens,
         longest_leases=grave.longest_leases,
-        past_lineages=(*grave.past_lineages, grave.version.lineage),
+        past_lineages=remember_lineages(grave.past_lineages, grave.version.lineage),
         quarantine=waiting if grave.longest_leases else None,
     )
 

@@ -63,6 +63,13 @@ class Version:
 RING_SIZE = 64
 """How many commits back a nonce is remembered, to tell "older" from "another timeline"."""
 
+LINEAGES_KEPT = 64
+"""How many ended lineages a group remembers.
+
+To remember one is to let whoever comes with a view of it catch up. One that was forgotten reads as never seen:
+its view is then proof of a loss, which costs the group a quarantine, never a second reader.
+"""
+
 
 def next_version(version: Version, nonce: Nonce) -> Version:
     """The version after ``version`` in the same lineage."""
@@ -72,6 +79,11 @@ def next_version(version: Version, nonce: Nonce) -> Version:
 def extend_ring(ring: tuple[Nonce, ...], nonce: Nonce) -> tuple[Nonce, ...]:
     """``ring`` with ``nonce`` as its newest entry."""
     return (*ring[-(RING_SIZE - 1) :], nonce)
+
+
+def remember_lineages(past: tuple[Lineage, ...], *ended: Lineage) -> tuple[Lineage, ...]:
+    """``past`` with what has ended as its newest entries, each once."""
+    return tuple(dict.fromkeys((*past, *ended)))[-LINEAGES_KEPT:]
 
 
 def stream_key(prefix: StreamPrefix, shard: ShardIndex) -> str:

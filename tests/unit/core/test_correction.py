@@ -10,6 +10,7 @@ from streamshard.core.commands import Heartbeat
 from streamshard.core.correction import Claim
 from streamshard.core.group import GroupRecord, Holding, Quarantine
 from streamshard.core.ids import (
+    LINEAGES_KEPT,
     Generation,
     Instant,
     Lineage,
@@ -179,6 +180,20 @@ def test_a_new_lineage_remembers_the_one_that_proved_the_loss() -> None:
 @pytest.mark.parametrize("known", [OLD, VERSION.lineage])
 def test_a_lineage_is_remembered_once(known: Lineage) -> None:
     assert begun(group(past_lineages=(OLD,)), {}, known).past_lineages == (OLD, VERSION.lineage)
+
+
+def test_a_view_of_a_lineage_that_was_forgotten_costs_a_quarantine_and_is_remembered_again() -> None:
+    record = group()
+    for number in range(LINEAGES_KEPT + 1):
+        record = begun(record, {}, Lineage(f"proof {number}"))
+    forgotten = with_view(Version(VERSION.lineage, 1, VERSION.nonce))
+
+    again = begun(record, {}, VERSION.lineage)
+
+    assert len(record.past_lineages) == len(again.past_lineages) == LINEAGES_KEPT
+    assert correction.judge(record, forgotten, MAC)[0] is Claim.LOST
+    assert correction.judge(again, forgotten, MAC)[0] is Claim.PAST
+    assert again.quarantine is not None
 
 
 def test_last_tokens_are_raised_to_the_fences() -> None:

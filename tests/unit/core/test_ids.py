@@ -1,6 +1,7 @@
 """Versions grow by one, rings forget the oldest nonce, keys read as people write them."""
 
 from streamshard.core.ids import (
+    LINEAGES_KEPT,
     RING_SIZE,
     GroupKey,
     GroupName,
@@ -11,6 +12,7 @@ from streamshard.core.ids import (
     Version,
     extend_ring,
     next_version,
+    remember_lineages,
     stream_key,
 )
 
@@ -33,6 +35,13 @@ def test_a_full_ring_forgets_its_oldest_nonce() -> None:
 
     assert extended == (*full[1:], "new")
     assert len(extended) == RING_SIZE
+
+
+def test_lineages_are_remembered_once_each_and_the_oldest_is_forgotten_first() -> None:
+    many = tuple(Lineage(f"l{number}") for number in range(LINEAGES_KEPT))
+
+    assert remember_lineages((), Lineage("a"), Lineage("b"), Lineage("a")) == ("a", "b")
+    assert remember_lineages(many, many[3], Lineage("new")) == (*many[1:], "new")
 
 
 def test_a_group_key_reads_as_a_path() -> None:

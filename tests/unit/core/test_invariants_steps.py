@@ -8,6 +8,7 @@ import pytest
 
 from streamshard.core.group import GroupRecord, Holding, MemberState, Quarantine
 from streamshard.core.ids import (
+    LINEAGES_KEPT,
     Epoch,
     Generation,
     LayoutVersion,
@@ -124,6 +125,14 @@ def test_a_new_lineage_that_forgets_the_old_is_named() -> None:
     after = group(version=attrs.evolve(BORN, revision=5), past_lineages=(Lineage("old"),))
 
     assert stepped(before, after) == ("lineage newborn does not remember lineage and those before it",)
+
+
+def test_a_new_lineage_whose_memory_is_full_may_have_forgotten_the_oldest() -> None:
+    past = tuple(Lineage(f"l{number}") for number in range(LINEAGES_KEPT - 1))
+    before = sound(past_lineages=(Lineage("oldest"), *past))
+    after = group(version=attrs.evolve(BORN, revision=5), past_lineages=(*past, VERSION.lineage))
+
+    assert stepped(before, after) == ()
 
 
 def begun(**given: Any) -> GroupRecord:
