@@ -5,20 +5,32 @@ broken, so that whoever holds one knows that every answer came over the same con
 """
 
 import asyncio
+import inspect
+import logging
+import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 import attrs
 import hiredis
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.connection import (
+    AbstractConnection,
+    Connection,
+    RedisSSLContext,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
 from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
 from redis.exceptions import (
     AskError,
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
     ClusterDownError,
+    ConnectionError,
     MasterDownError,
     MovedError,
     NoPermissionError,
@@ -30,11 +42,15 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
+from streamshard.adapters.redis_tls import Tls
+from streamshard.adapters.redis_url import Address as Address
+from streamshard.adapters.redis_url import read_password
 from streamshard.core.ids import Millis
 
 Word: TypeAlias = str | bytes | int
 Command: TypeAlias = tuple[Word, ...]
-Address: TypeAlias = tuple[str, int]
+
+_LOG = logging.getLogger(__name__)
 
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (BusyLoadingError, "LOADING: the server is still reading its data set from disk"),
@@ -72,12 +88,61 @@ def describe(error: BaseException) -> str:
     return f"{error or type(error).__name__}"
 
 
+class _Context(RedisSSLContext):
+    """TLS as the URL has it: the driver would trust the URL's authorities beside the system's, not alone."""
+
+    def __init__(self, tls: Tls) -> None:
+        super().__init__(check_hostname=tls.check_hostname, cert_reqs="required" if tls.verify else "none")
+        self._tls = tls
+
+    def get(self) -> ssl.SSLContext:
+        """Made anew for each connection, from the files of now."""
+        try:
+            return self._tls.context()
+        except ValueError as error:
+            raise ConnectionError(str(error)) from None
+
+
+class _TlsConnection(SSLConnection):
+    def __init__(self, tls: Tls, **options: Any) -> None:
+        super().__init__(**options)
+        self.ssl_context = _Context(tls)
+
+
+@attrs.frozen
+class _FromFile(CredentialProvider):
+    """A login whose password may be changed while this runs."""
+
+    username: str
+    path: str
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """As the driver wants it."""
+        try:
+            password = read_password(self.path)
+        except OSError as error:
+            raise ConnectionError(f"password_file: can't be read: {error.strerror}") from None
+        return (self.username, password) if self.username else (password,)
+
+
+# The driver would tell every server its own name, for which an account needs a permission more.
+_SILENT: Mapping[str, None] = (
+    {"driver_info": None}
+    if "driver_info" in inspect.signature(AbstractConnection.__init__).parameters
+    else {"lib_name": None, "lib_version": None}
+)
+
+
 def connection_to(options: Mapping[str, Any], timeout: Millis) -> AbstractConnection:
-    """A driver's connection, not connected yet, that has no deadlines and no retries of its own."""
+    """A driver's connection, not connected yet, that has no deadlines and no retries of its own.
+
+    ``options`` are a `Place`'s for one server.
+    """
     # The deadline of an exchange is ours alone: a second one per read, or a silent retry, would blur
     # what was sent. RESP2 and bytes are what replies are read as.
     settled = dict(
         options,
+        **_SILENT,
         protocol=2,
         decode_responses=False,
         socket_timeout=None,
@@ -86,8 +151,22 @@ def connection_to(options: Mapping[str, Any], timeout: Millis) -> AbstractConnec
         retry_on_timeout=False,
         health_check_interval=0,
     )
-    make: Callable[[], AbstractConnection] = ConnectionPool(**settled).make_connection
-    return make()
+    path = settled.pop("password_file", None)
+    if path is not None:
+        settled["credential_provider"] = _FromFile(settled.pop("username", ""), path)
+    make: Callable[..., AbstractConnection] = Connection
+    if "path" in settled:
+        make = UnixDomainSocketConnection
+    elif "tls" in settled:
+        make = _TlsConnection
+        _warn(f"{settled['host']}:{settled['port']}", settled["tls"].unchecked)
+    return make(**settled)
+
+
+@cache
+def _warn(where: str, unchecked: str) -> None:
+    if unchecked:
+        _LOG.warning("TLS to Redis at %s does not check %s", where, unchecked)
 
 
 @attrs.frozen(eq=False)

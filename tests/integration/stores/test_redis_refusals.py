@@ -175,9 +175,9 @@ def test_a_single_server_is_no_cluster(valkey: Server) -> None:
     ("url", "why"),
     [
         ("http://:secret@host", "begins with none of"),
-        ("redis+sentinel://host", "begins with none of"),
+        ("redis+sentinel://host", "the master's name is missing"),
         ("redis://", "a host is missing"),
-        ("redis://:secret@host:port", "Port could not be cast"),
+        ("redis://:secret@host:port", "port: must be a whole number"),
         ("redis://one:1,two:2", "only a cluster"),
         ("redis+cluster://one:1,", "a host is missing"),
         ("redis+cluster://:secret@one:1/3", "no databases but 0"),
