@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 import attrs
 
@@ -19,6 +20,18 @@ class _Order:
     packed: bytes
     count: int
     answer: "asyncio.Future[list[object]]"
+
+
+class Appending(Protocol):
+    """Whatever sends orders of many tasks together."""
+
+    async def append(self, commands: Sequence[Command]) -> list[object]:
+        """For each command its reply, its `RedisError`, `NotSent`, or `AnswerLost`; raises none of them."""
+        ...
+
+    async def close(self) -> None:
+        """Give up what is under way; idempotent."""
+        ...
 
 
 class Appender:

@@ -1,10 +1,10 @@
 """A bounded set of connections to one Redis server: whole pipelines out, raw replies in, errors translated."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import hiredis
 from redis.asyncio.connection import AbstractConnection, parse_url
@@ -34,6 +34,18 @@ class Refused(StreamUnavailable):
     """The server answered with an error and did nothing."""
 
 
+class Exchanging(Protocol):
+    """Whatever orders can be sent over: the connections to one server, or to all nodes of a cluster."""
+
+    async def exchange(self, commands: Sequence[Command]) -> list[object]:
+        """Give for each of ``commands`` its reply, its `RedisError`, or `AnswerLost`, or raise or give `NotSent`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        ...
+
+
 def value(outcome: object) -> Any:
     """An outcome's reply, or its trouble raised as `StreamUnavailable`."""
     if isinstance(outcome, StreamUnavailable):
@@ -44,18 +56,19 @@ def value(outcome: object) -> Any:
 
 
 class Connections:
-    """At most ``limit`` connections; who finds none free waits, no longer than an exchange may take.
+    """At most ``limit`` connections to one server, which a URL or the driver's options name.
 
+    Who finds none free waits, no longer than an exchange may take.
     A connection goes back only if every reply of its exchange was read: one that was cancelled or timed
     out in between would answer the next order with the reply to the last.
     """
 
-    def __init__(self, url: str, *, limit: int, timeout: Millis = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, server: str | Mapping[str, Any], *, limit: int, timeout: Millis = DEFAULT_TIMEOUT) -> None:
         if limit < 1:
             raise ConfigurationError(f"max_connections: must be at least 1, not {limit}")
         if timeout < 1:
             raise ConfigurationError(f"timeout: must be at least 1 ms, not {timeout}")
-        self._make = _factory(url, timeout)
+        self._make = _factory(server, timeout)
         self._limit = limit
         self._timeout = timeout
         self._slots = asyncio.Semaphore(limit)
@@ -182,9 +195,9 @@ async def _is_stale(connection: AbstractConnection) -> bool:
         return True
 
 
-def _factory(url: str, timeout: Millis) -> Callable[[], AbstractConnection]:
+def _factory(server: str | Mapping[str, Any], timeout: Millis) -> Callable[[], AbstractConnection]:
     try:
-        options: dict[str, Any] = dict(parse_url(url))
+        options: dict[str, Any] = dict(parse_url(server) if isinstance(server, str) else server)
     except ValueError as error:
-        raise ConfigurationError(f"redis: {url!r} is no Redis URL: {error}") from error
+        raise ConfigurationError(f"redis: {server!r} is no Redis URL: {error}") from error
     return partial(connection_to, options, timeout)

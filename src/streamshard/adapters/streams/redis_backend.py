@@ -1,10 +1,11 @@
-"""The coordinator's side of shards in Redis or Valkey (one server, no cluster)."""
+"""The coordinator's side of shards in Redis or Valkey: one server or a cluster, by what it is connected over."""
 
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connections, value
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connections, Exchanging, value
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
+from streamshard.adapters.streams.trimming import TRIMS_A_PIPELINE, trim_call, trimmed
 from streamshard.core.effects import (
     DropGroup,
     DropShard,
@@ -19,6 +20,8 @@ from streamshard.core.effects import (
     RaiseVerdict,
     Seal,
     ShardProbe,
+    Trim,
+    Trimmed,
 )
 from streamshard.core.ids import Generation, GroupName, LayoutVersion, Millis, RecordId, ShardIndex, StreamPrefix, Token
 from streamshard.core.stream import FenceMark
@@ -33,7 +36,7 @@ LONGEST_MARK = len(str(TOO_HIGH))
 class RedisStreamBackend:
     """`StreamBackend` over scripts, each guarded by the fence beside its shard."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Exchanging) -> None:
         self._connections = connections
 
     @classmethod
@@ -79,14 +82,18 @@ class RedisStreamBackend:
         replies = await self._run([_tidy(order) for order in orders])
         return tuple(GuardResult(reply.decode()) for reply in replies)
 
+    async def trim(self, orders: Sequence[Trim]) -> tuple[Trimmed, ...]:
+        """Remove what everybody has acknowledged, and count what went unread."""
+        return tuple(trimmed(reply) for reply in await self._run([trim_call(o) for o in orders], TRIMS_A_PIPELINE))
+
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
         await self._connections.close()
 
-    async def _run(self, calls: Sequence[Call]) -> list[Any]:
+    async def _run(self, calls: Sequence[Call], at_once: int = CALLS_A_PIPELINE) -> list[Any]:
         replies: list[Any] = []
-        for first in range(0, len(calls), CALLS_A_PIPELINE):
-            outcomes = await run(self._connections, calls[first : first + CALLS_A_PIPELINE])
+        for first in range(0, len(calls), at_once):
+            outcomes = await run(self._connections, calls[first : first + at_once])
             replies.extend(value(outcome) for outcome in outcomes)
         return replies
 

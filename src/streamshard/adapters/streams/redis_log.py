@@ -1,19 +1,20 @@
-"""The member's and the producer's side of shards in Redis or Valkey (one server, no cluster)."""
+"""The member's and the producer's side of shards in Redis or Valkey."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import NoScriptError, RedisError
 
 from streamshard.adapters.redis_link import describe
-from streamshard.adapters.streams.appender import Appender
+from streamshard.adapters.streams.appender import Appender, Appending
 from streamshard.adapters.streams.asking import commands_known, server_name, takes_once
 from streamshard.adapters.streams.connections import (
     DEFAULT_TIMEOUT,
     AnswerLost,
     Command,
     Connections,
+    Exchanging,
     NotSent,
     value,
 )
@@ -43,34 +44,19 @@ WAIT_GRACE_MS = 2_000
 """How much longer than the block itself an answer to a wait may take."""
 
 
-class RedisShardLog:
-    """`ShardLog` over fenced scripts; waits and appends have connections apart from reads.
+class FencedLog:
+    """All of `ShardLog` but the waiting, over fenced scripts, wherever the shards are.
 
     After `StreamUnavailable` from a read, records may have been delivered whose answer was lost: they
     are pending in the group, and a claim from the start finds them.
     """
 
-    def __init__(self, orders: Connections, waits: Connections, appends: Connections) -> None:
+    def __init__(self, orders: Exchanging, appends: Exchanging, join: Callable[[Any], Appending]) -> None:
         self._orders = orders
-        self._waits = waits
         self._appends = appends
-        self._appender = Appender(appends)
-        self._acknowledger = Appender(orders)
+        self._appender = join(appends)
+        self._acknowledger = join(orders)
         self._takes_once: bool | None = None
-
-    @classmethod
-    def from_url(
-        cls, url: str, *, max_connections: int = 8, max_waits: int = 16, timeout: Millis = DEFAULT_TIMEOUT
-    ) -> "RedisShardLog":
-        """Connect on first use; at most ``max_connections + max_waits + 1`` connections.
-
-        Raises `ConfigurationError` for a URL that is none.
-        """
-        return cls(
-            orders=Connections(url, limit=max_connections, timeout=timeout),
-            waits=Connections(url, limit=max_waits, timeout=timeout),
-            appends=Connections(url, limit=1, timeout=timeout),
-        )
 
     async def read(self, wanted: Sequence[tuple[ShardAccess, int]]) -> tuple[ReadReply, ...]:
         """Take at most so many new records of each shard, all shards in one round trip."""
@@ -124,17 +110,6 @@ class RedisShardLog:
         reply = value(outcome)
         return AckReply(Access(reply[0].decode()), *reply[1:])
 
-    async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
-        """Return when one of these keys has a record after its id, or on the timeout."""
-        if timeout < 1:
-            return
-        if not after:
-            await asyncio.sleep(timeout / 1000)
-            return
-        command: Command = ("XREAD", "COUNT", 1, "BLOCK", timeout, "STREAMS", *after.keys(), *after.values())
-        (outcome,) = await self._waits.exchange([command], Millis(timeout + WAIT_GRACE_MS))
-        value(outcome)
-
     async def append(
         self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
     ) -> RecordId | None:
@@ -174,7 +149,7 @@ class RedisShardLog:
         """Let go of every connection; idempotent."""
         await self._appender.close()
         await self._acknowledger.close()
-        for connections in (self._orders, self._waits, self._appends):
+        for connections in (self._orders, self._appends):
             await connections.close()
 
     async def _claim(self, access: ShardAccess, start: RecordId, count: int, *how: str) -> ClaimReply:
@@ -182,6 +157,44 @@ class RedisShardLog:
             raise InvalidRequest(f"count: must be at least 1, not {count}")
         (outcome,) = await run(self._orders, [_member_call("claim", access, access.consumer, start, count, *how)])
         return _claim_reply(value(outcome))
+
+
+class RedisShardLog(FencedLog):
+    """`ShardLog` of one server; waits and appends have connections apart from reads."""
+
+    def __init__(self, orders: Connections, waits: Connections, appends: Connections) -> None:
+        super().__init__(orders, appends, Appender)
+        self._waits = waits
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, max_connections: int = 8, max_waits: int = 16, timeout: Millis = DEFAULT_TIMEOUT
+    ) -> "RedisShardLog":
+        """Connect on first use; at most ``max_connections + max_waits + 1`` connections.
+
+        Raises `ConfigurationError` for a URL that is none.
+        """
+        return cls(
+            orders=Connections(url, limit=max_connections, timeout=timeout),
+            waits=Connections(url, limit=max_waits, timeout=timeout),
+            appends=Connections(url, limit=1, timeout=timeout),
+        )
+
+    async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
+        """Return when one of these keys has a record after its id, or on the timeout."""
+        if timeout < 1:
+            return
+        if not after:
+            await asyncio.sleep(timeout / 1000)
+            return
+        command: Command = ("XREAD", "COUNT", 1, "BLOCK", timeout, "STREAMS", *after.keys(), *after.values())
+        (outcome,) = await self._waits.exchange([command], Millis(timeout + WAIT_GRACE_MS))
+        value(outcome)
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        await super().close()
+        await self._waits.close()
 
 
 def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:

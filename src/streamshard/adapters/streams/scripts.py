@@ -8,7 +8,7 @@ from importlib.resources import files
 import attrs
 from redis.exceptions import NoScriptError
 
-from streamshard.adapters.streams.connections import Command, Connections
+from streamshard.adapters.streams.connections import Command, Exchanging
 from streamshard.core.ids import ShardIndex, StreamPrefix, stream_key
 
 
@@ -56,7 +56,7 @@ def load(name: str, *preludes: str) -> Script:
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-async def run(connections: Connections, calls: Sequence[Call]) -> list[object]:
+async def run(connections: Exchanging, calls: Sequence[Call]) -> list[object]:
     """Run ``calls`` in one round trip, or in two where the server had forgotten a script."""
     if not calls:
         return []
