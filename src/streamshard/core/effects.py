@@ -159,3 +159,53 @@ class DropShard:
     shard: ShardIndex
     generation: Generation
     layout: LayoutVersion
+
+
+@attrs.frozen
+class Trim:
+    """Count what groups missed, and remove what none of the shard's groups needs any more.
+
+    A group needs what is pending in it and everything behind what it was given last; one that nobody
+    registered needs it too. At most about ``limit`` records go; 0 only counts.
+    """
+
+    prefix: StreamPrefix
+    shard: ShardIndex
+    generation: Generation
+    layout: LayoutVersion
+    registered: tuple[GroupName, ...]
+    limit: int = 0
+
+
+class TrimVerdict(enum.Enum):
+    """What became of a trim."""
+
+    DONE = "DONE"
+    SUPERSEDED = "SUPERSEDED"  # sealed, or a later generation or layout is known; nothing was done
+    MISSING = "MISSING"  # no key in this life of it, or a registered group is not on it; nothing was done
+
+
+@attrs.frozen
+class Missed:
+    """Records that were removed before a registered group had read them, by whomever; never by a `Trim`."""
+
+    group: GroupName
+    total: int
+    """Ever since the group was made on this shard."""
+    found: int
+    """How many of them this very look found."""
+    exact: bool
+    """False: at least so many. What went while the group read on can't be told from what it read."""
+
+
+@attrs.frozen
+class Trimmed:
+    """What a `Trim` did, and saw. ``missed`` is empty where the server has no counters to go by (6.2)."""
+
+    verdict: TrimVerdict
+    removed: int = 0
+    floor: RecordId | None = None
+    """Nothing from here on may go; None where no group is."""
+    holder: GroupName | None = None
+    """The group that the floor is of."""
+    missed: tuple[Missed, ...] = ()

@@ -22,6 +22,10 @@ class GroupLook:
     """What the server counts as undelivered; None where it can't tell."""
     oldest_pending: RecordId | None
     first_undelivered: RecordId | None
+    missed: int | None = None
+    """Records that were removed before the group had read them, as far as a coordinator has counted; None: unknown."""
+    missed_exact: bool = True
+    """False: ``missed`` is the least it can be."""
 
 
 @attrs.frozen

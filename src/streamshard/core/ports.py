@@ -22,6 +22,8 @@ from streamshard.core.effects import (
     RaiseResult,
     Seal,
     ShardProbe,
+    Trim,
+    Trimmed,
 )
 from streamshard.core.group import GroupRecord, GroupTombstone, Row
 from streamshard.core.ids import (
@@ -206,6 +208,18 @@ class StreamBackend(Protocol):
 
     async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
         """Drop what was deleted (groups, whole shards), mend counters; results in the order of ``orders``."""
+        ...
+
+
+@runtime_checkable
+class Trimming(Protocol):
+    """What a `StreamBackend` may offer besides: to remove what no group needs any more, and to count what went unread.
+
+    As its orders: one atomic step per shard, guarded by the shard's fence. Without it streams keep everything.
+    """
+
+    async def trim(self, orders: Sequence[Trim]) -> tuple[Trimmed, ...]:
+        """Trim shards; results in the order of ``orders``. Raises `StreamUnavailable` as the rest does."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from streamshard.adapters.streams.memory_world import ZERO_ID, Fence, Group, MemoryStreams, Stream
+from streamshard.adapters.streams import memory_trimming
+from streamshard.adapters.streams.memory_world import ZERO_ID, Fence, Group, MemoryStreams, Stream, Tally
 from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.effects import (
     DropGroup,
@@ -18,6 +19,8 @@ from streamshard.core.effects import (
     RaiseVerdict,
     Seal,
     ShardProbe,
+    Trim,
+    Trimmed,
 )
 from streamshard.core.ids import GroupName, ShardIndex, StreamPrefix, Token, stream_key
 from streamshard.core.stream import FenceMark
@@ -75,6 +78,15 @@ class MemoryStreamBackend:
         self._world.check_up()
         return tuple([self._tidy(order) for order in orders])
 
+    async def trim(self, orders: Sequence[Trim]) -> tuple[Trimmed, ...]:
+        """Remove what everybody has acknowledged, and count what went unread."""
+        self._world.check_up()
+        return tuple([self._trim(order) for order in orders])
+
+    def _trim(self, order: Trim) -> Trimmed:
+        key = stream_key(order.prefix, order.shard)
+        return memory_trimming.trim(self._fence(key), self._world.streams.get(key), order)
+
     def _tidy(self, order: DropGroup | MendLag | DropShard) -> GuardResult:
         match order:
             case DropGroup():
@@ -103,6 +115,8 @@ class MemoryStreamBackend:
         for group in order.groups:
             if group.name not in stream.groups:
                 stream.create_group(group.name, "0" if taken_over else group.start_id)
+                gone = stream.groups[group.name].entries_read
+                _begin_count(fence, group.name, stream.added - len(stream.entries) if gone is None else gone)
         fence.generation, fence.sealed, fence.layout = order.generation, False, order.layout
         self._world.fences[key] = fence
         return ProvisionResult.DONE
@@ -160,6 +174,7 @@ class MemoryStreamBackend:
         if fence.later_than(order.generation, order.layout):
             return GuardResult.SUPERSEDED
         self._world.lose_group(key, order.group)
+        fence.tallies.pop(order.group, None)
         if fence.generation is not None:
             fence.layout = order.layout
         return GuardResult.DONE
@@ -187,6 +202,11 @@ class MemoryStreamBackend:
         if stream.lag(group) != 0:
             group.last_delivered, group.entries_read = stream.last_id, stream.added
         return GuardResult.DONE
+
+
+def _begin_count(fence: Fence, name: GroupName, gone: int) -> None:
+    """What went before the group was made was never meant for it."""
+    fence.tallies.setdefault(name, Tally()).base = gone
 
 
 def _is_foreign(stream: Stream, order: Provision) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from streamshard.adapters.streams.memory_world import MemoryStreams, Stream
+from streamshard.adapters.streams.memory_world import Fence, MemoryStreams, Stream, Tally
 from streamshard.adapters.streams.record_ids import id_order, id_text
 from streamshard.core.ids import GroupName, ShardIndex, StreamPrefix, stream_key
 from streamshard.core.inspection import Direction, Entry, GroupLook, Page, ShardLook, Wanted
@@ -39,7 +39,8 @@ class MemoryStreamInspector:
         return Page(page, page[-1].id if len(ids) > wanted.limit else None)
 
     def _look(self, prefix: StreamPrefix, shard: ShardIndex, group: GroupName) -> ShardLook:
-        stream, now = self._world.streams.get(stream_key(prefix, shard)), None if self._wall is None else self._wall()
+        key, now = stream_key(prefix, shard), None if self._wall is None else self._wall()
+        stream, fence = self._world.streams.get(key), self._world.fences.get(key, Fence())
         if stream is None:
             return ShardLook(shard, exists=False, now_ms=now)
         ids = sorted(stream.entries)
@@ -50,20 +51,22 @@ class MemoryStreamInspector:
             first_id=id_text(ids[0]) if ids else None,
             last_id=id_text(ids[-1]) if ids else None,
             last_generated=id_text(stream.last_id),
-            group=_group(stream, group),
+            group=_group(stream, fence, group),
             now_ms=now,
         )
 
 
-def _group(stream: Stream, name: GroupName) -> GroupLook | None:
+def _group(stream: Stream, fence: Fence, name: GroupName) -> GroupLook | None:
     group = stream.groups.get(name)
     if group is None:
         return None
-    undelivered = stream.after(group.last_delivered)
+    undelivered, missing = stream.after(group.last_delivered), fence.tallies.get(name, Tally())
     return GroupLook(
         last_delivered=id_text(group.last_delivered),
         pending=len(group.pending),
         lag=stream.lag(group),
         oldest_pending=id_text(min(group.pending)) if group.pending else None,
         first_undelivered=id_text(undelivered[0]) if undelivered else None,
+        missed=missing.total if missing.looked else None,
+        missed_exact=missing.exact,
     )

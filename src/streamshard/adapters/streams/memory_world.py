@@ -137,6 +137,18 @@ class Stream:
 
 
 @attrs.define
+class Tally:
+    """How many records a group missed: they were removed before it had read them."""
+
+    base: int | None = None
+    """Up to which of all records ever added the group was accounted for."""
+    total: int = 0
+    exact: bool = True
+    looked: bool = False
+    """False: made with the group, and nobody has counted yet."""
+
+
+@attrs.define
 class Fence:
     """The marks beside a shard's key."""
 
@@ -144,6 +156,7 @@ class Fence:
     sealed: bool = False
     layout: LayoutVersion | None = None
     tokens: dict[GroupName, Token] = attrs.field(factory=dict)
+    tallies: dict[GroupName, Tally] = attrs.field(factory=dict)
 
     def later_than(self, generation: Generation, layout: LayoutVersion) -> bool:
         """A later life or layout of the shard is known than an order's."""

@@ -77,8 +77,16 @@ def _look(shard: ShardIndex, reply: Any, node: str | None) -> ShardLook:
 
 
 def _group(reply: Any) -> GroupLook:
-    last_delivered, pending, lag, oldest_pending, first_undelivered = reply
-    return GroupLook(RecordId(last_delivered.decode()), pending, lag, _id(oldest_pending), _id(first_undelivered))
+    last_delivered, pending, lag, oldest_pending, first_undelivered, missed, at_least = reply
+    return GroupLook(
+        last_delivered=RecordId(last_delivered.decode()),
+        pending=pending,
+        lag=lag,
+        oldest_pending=_id(oldest_pending),
+        first_undelivered=_id(first_undelivered),
+        missed=missed,
+        missed_exact=not at_least,
+    )
 
 
 def _id(raw: bytes | None) -> RecordId | None:

@@ -7,6 +7,7 @@ end
 if is_stream() then
   redis.call('XGROUP', 'DESTROY', key, ARGV[3])
 end
+redis.call('HDEL', fence, 'h:' .. ARGV[3], 'u:' .. ARGV[3], 'e:' .. ARGV[3])
 if marks.generation ~= nil then
   redis.call('HSET', fence, 'layout', ARGV[2])
 end

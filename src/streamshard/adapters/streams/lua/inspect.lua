@@ -13,7 +13,11 @@ local look = false
 local group = find_group(ARGV[1])
 if group then
   local pending = redis.call('XPENDING', key, group.name)
-  look = {group['last-delivered-id'], pending[1], group.lag or false, pending[2], first_undelivered(group)}
+  local missed = redis.call('HMGET', fence, 'u:' .. group.name, 'e:' .. group.name)
+  look = {
+    group['last-delivered-id'], pending[1], group.lag or false, pending[2], first_undelivered(group),
+    counted(missed[1]) or false, missed[2] == '1' and 1 or 0,
+  }
 end
 -- An account may lack this one command, and then only its number is missing.
 local memory = redis.pcall('MEMORY', 'USAGE', key)

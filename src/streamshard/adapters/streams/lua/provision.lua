@@ -40,6 +40,12 @@ local function create(name, start)
     end
   end
   redis.call(unpack(order))
+  -- Where the count of what it misses begins: what went before it was made was never meant for it.
+  local stream = named(redis.call('XINFO', 'STREAM', key))
+  if stream['entries-added'] then
+    local gone = start == '$' and stream['entries-added'] or stream['entries-added'] - stream.length
+    redis.call('HSET', fence, 'h:' .. name, whole(gone))
+  end
 end
 
 -- Records left by an earlier life of the key were never promised to anybody but a reader from the start.
