@@ -53,7 +53,7 @@ class Place:
     """What a URL says: where to begin, how to log in, and what is there."""
 
     seeds: tuple[Address, ...]
-    """The server, nodes of the cluster, or the sentinels; none for a socket."""
+    """The server, nodes of the cluster, or the sentinels; a socket's path and port 0."""
     options: Mapping[str, Any] = attrs.field(repr=False)
     """For `redis_link.connection_to`: ``db``, ``username``, ``password``, ``password_file``, ``tls``, ``path``."""
     kind: Kind = Kind.ONE
@@ -77,25 +77,28 @@ class Place:
         """Where that is, in words that may be logged."""
         if self.sentinel:
             return f"{self.service} of the sentinels {','.join(map(host_and_port, self.seeds))}"
-        return ",".join(map(host_and_port, self.seeds)) or str(self.options["path"])
+        return ",".join(map(host_and_port, self.seeds))
 
     def at(self, address: Address) -> Mapping[str, Any]:
-        """The options for one server."""
+        """The options for one server, the socket's too."""
+        if "path" in self.options:
+            return self.options
         return {**self.options, "host": address[0], "port": address[1]}
+
+    def sentinel_at(self, address: Address) -> Mapping[str, Any]:
+        """The options for one sentinel."""
+        return {**self.sentinel_options, "host": address[0], "port": address[1]}
 
     def only(self, address: Address) -> "Place":
         """One server of it, entered in the same way."""
         return Place((address,), self.options)
 
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The options for the first server, or for the socket."""
-        return self.at(self.seeds[0]) if self.seeds else self.options
-
 
 def host_and_port(address: Address) -> str:
-    """As it is written in a URL."""
+    """As it is written in a URL; a socket's path as it is."""
     host, port = address
+    if port == 0:
+        return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -134,7 +137,7 @@ def _parsed(url: str) -> Place:
         if kind is Kind.SENTINEL:
             sentinel_options["tls"] = tls
     _refuse_the_rest(given)
-    seeds = () if scheme == "unix" else _addresses(hosts, kind)
+    seeds = ((options["path"], 0),) if scheme == "unix" else _addresses(hosts, kind)
     return Place(seeds, {k: v for k, v in options.items() if v}, kind, service, sentinel_options)
 
 

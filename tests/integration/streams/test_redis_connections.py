@@ -82,15 +82,9 @@ class TestConnections:
 
         asyncio.run(scenario())
 
-    def test_the_driver_s_options_in_a_url_can_t_change_what_replies_look_like(self, redis_url: str) -> None:
-        async def scenario() -> None:
-            connections = Connections(redis_url + "?decode_responses=True&protocol=3&socket_timeout=1", limit=1)
-            try:
-                assert await connections.exchange([("ECHO", b"\xff")]) == [b"\xff"]
-            finally:
-                await connections.close()
-
-        asyncio.run(scenario())
+    def test_the_driver_s_options_in_a_url_are_refused(self, redis_url: str) -> None:
+        with pytest.raises(ConfigurationError, match="protocol: is decided by streamshard"):
+            Connections(redis_url + "?protocol=3&decode_responses=True", limit=1)
 
     def test_nothing_goes_out_after_the_end(self, redis_url: str) -> None:
         async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The servers that take the writes: one, or the masters of a cluster; and how their changes are noticed."""
+"""The servers that take the writes: one, or a cluster's or the sentinels' masters; how changes are noticed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,8 @@ from redis.exceptions import (
 )
 
 from streamshard.adapters.redis_link import Address, AnswerLost, Line, NotSent, Word, describe
-from streamshard.adapters.redis_url import Place
+from streamshard.adapters.redis_sentinel import masters
+from streamshard.adapters.redis_url import Place, host_and_port
 from streamshard.adapters.stores.redis_greeting import Identity, greet
 from streamshard.adapters.stores.redis_scripts import Call
 from streamshard.core.ids import Millis
@@ -83,10 +84,7 @@ class Fleet:
     async def open(self) -> None:
         """Connect to every primary; raises `ConfigurationError`, or `StoreUnavailable` if none answers."""
         try:
-            if self.place.cluster:
-                self._map = await self._ask_around()
-            else:
-                self._map = (Range(0, SLOT_COUNT - 1, self.place.seeds[0]),)
+            self._map = await self._ask_around()
             await self._connect_all()
         except BaseException:
             await self.close()
@@ -118,6 +116,9 @@ class Fleet:
         found = self._primaries.get(address)
         if found is not None and not found.line.broken:
             return found
+        if self.place.sentinel:
+            await self._shared("map", self._refresh)
+            address = self._owner(slot)
         try:
             return await self._shared(address, partial(self._connect, address))
         except StoreUnavailable:
@@ -184,7 +185,7 @@ class Fleet:
     async def _connect(self, address: Address) -> Primary:
         line = await self._dial(address)
         try:
-            identity = await greet(line, _name(address), cluster=self.place.cluster)
+            identity = await greet(line, host_and_port(address), cluster=self.place.cluster)
             self._check_open()
         except ConfigurationError as error:
             await line.close()
@@ -206,7 +207,7 @@ class Fleet:
         try:
             return await Line.open(self.place.at(address), self._timeout)
         except NotSent as error:
-            trouble = f"the metadata store at {_name(address)} can't be reached: {error}"
+            trouble = f"the metadata store at {host_and_port(address)} can't be reached: {error}"
             # Left alone for as long as it took to fail: one silent node must not hold up every other's streams.
             now = asyncio.get_running_loop().time()
             self._resting[address] = (now + (now - began), trouble)
@@ -229,6 +230,8 @@ class Fleet:
         self._begin_generation()
 
     async def _ask_around(self) -> tuple[Range, ...]:
+        if not self.place.cluster:
+            return (Range(0, SLOT_COUNT - 1, await self._only_master()),)
         trouble = ""
         for address in dict.fromkeys((*self._addresses(), *self.place.seeds)):
             try:
@@ -236,6 +239,15 @@ class Fleet:
             except StoreUnavailable as error:
                 trouble = error.message
         raise StoreUnavailable(f"no node of the metadata store's cluster knows who serves what: {trouble}")
+
+    async def _only_master(self) -> Address:
+        if not self.place.sentinel:
+            return self.place.seeds[0]
+        try:
+            first, *_ = await masters(self.place, self._timeout)
+        except NotSent as error:
+            raise StoreUnavailable(f"the metadata store can't be found: {error}") from error
+        return first
 
     async def _ask_map(self, address: Address) -> tuple[Range, ...]:
         known = self._primaries.get(address)
@@ -252,19 +264,15 @@ async def _read_map(line: Line, address: Address) -> tuple[Range, ...]:
     try:
         reply = await line.ask("CLUSTER", "SLOTS")
     except (NotSent, AnswerLost) as error:
-        raise StoreUnavailable(f"{_name(address)} does not answer: {error}") from error
+        raise StoreUnavailable(f"{host_and_port(address)} does not answer: {error}") from error
     if isinstance(reply, RedisError):
-        raise StoreUnavailable(f"{_name(address)} is no node of a cluster: {describe(reply)}")
+        raise StoreUnavailable(f"{host_and_port(address)} is no node of a cluster: {describe(reply)}")
     assert isinstance(reply, list), "CLUSTER SLOTS answers with a list"
     if not reply:
-        raise StoreUnavailable(f"{_name(address)} knows no cluster yet")
+        raise StoreUnavailable(f"{host_and_port(address)} knows no cluster yet")
     return tuple(sorted((_range(entry, address) for entry in reply), key=lambda each: each.first))
 
 
 def _range(entry: Any, asked: Address) -> Range:
     first, last, (host, port, *_), *_ = entry
     return Range(int(first), int(last), (host.decode() if host else asked[0], int(port)))
-
-
-def _name(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"

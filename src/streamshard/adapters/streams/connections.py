@@ -7,10 +7,13 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 import hiredis
-from redis.asyncio.connection import AbstractConnection, parse_url
-from redis.exceptions import BusyLoadingError, RedisError, ResponseError
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import BusyLoadingError, MasterDownError, ReadOnlyError, RedisError, ResponseError
 
-from streamshard.adapters.redis_link import connection_to, describe
+from streamshard.adapters import redis_url
+from streamshard.adapters.redis_link import NotSent as Unreachable
+from streamshard.adapters.redis_link import describe
+from streamshard.adapters.redis_sentinel import connected, open_connection
 from streamshard.core.ids import Millis
 from streamshard.errors import ConfigurationError, StreamUnavailable
 
@@ -20,6 +23,9 @@ DEFAULT_TIMEOUT = Millis(5_000)
 
 # The driver packs in Python; its parser's own packer takes a fraction of the time (and misstates what it takes).
 _pack: Callable[[Command], bytes] = cast(Any, hiredis.pack_command)
+
+_DEMOTED = frozenset({ReadOnlyError, MasterDownError})
+"""How a server says that it is not the one to talk to any more."""
 
 
 class NotSent(StreamUnavailable):
@@ -56,7 +62,7 @@ def value(outcome: object) -> Any:
 
 
 class Connections:
-    """At most ``limit`` connections to one server, which a URL or the driver's options name.
+    """At most ``limit`` connections to one server: a URL's, a `Place`'s by its options, or the sentinels' master.
 
     Who finds none free waits, no longer than an exchange may take.
     A connection goes back only if every reply of its exchange was read: one that was cancelled or timed
@@ -68,7 +74,7 @@ class Connections:
             raise ConfigurationError(f"max_connections: must be at least 1, not {limit}")
         if timeout < 1:
             raise ConfigurationError(f"timeout: must be at least 1 ms, not {timeout}")
-        self._make = _factory(server, timeout)
+        self._dial = _dialling(server, timeout)
         self._limit = limit
         self._timeout = timeout
         self._slots = asyncio.Semaphore(limit)
@@ -96,10 +102,12 @@ class Connections:
             except (RedisError, OSError) as error:
                 lost = AnswerLost(f"Redis did not answer: {describe(error)}")
                 outcomes.extend([lost] * (count - len(outcomes)))
-                await connection.disconnect(nowait=True)
+                await self._distrust(connection)
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise
+            if not _DEMOTED.isdisjoint(map(type, outcomes)):
+                await self._distrust(connection)
         return outcomes
 
     async def close(self) -> None:
@@ -109,21 +117,28 @@ class Connections:
         for connection in (*free, *self._used):
             await connection.disconnect()
 
+    async def _distrust(self, connection: AbstractConnection) -> None:
+        # Those at rest lead to the same server: each would cost its next user as long as this one did.
+        free, self._free = self._free, []
+        for each in (connection, *free):
+            await each.disconnect(nowait=True)
+
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AbstractConnection]:
         await self._take_slot()
-        connection = self._free.pop() if self._free else self._make()
-        self._used.append(connection)
         try:
-            await self._make_ready(connection)
-            yield connection
+            connection = await self._ready()
+            self._used.append(connection)
+            try:
+                yield connection
+            finally:
+                self._used.remove(connection)
+                if connection.is_connected and not self._closed:
+                    self._free.append(connection)
+                else:
+                    await connection.disconnect(nowait=True)
         finally:
-            self._used.remove(connection)
             self._slots.release()
-            if connection.is_connected and not self._closed:
-                self._free.append(connection)
-            else:
-                await connection.disconnect(nowait=True)
 
     async def _take_slot(self) -> None:
         if self._closed:
@@ -134,19 +149,21 @@ class Connections:
         except TimeoutError as error:
             raise NotSent(f"All {self._limit} connections to Redis are busy: raise max_connections") from error
 
-    async def _make_ready(self, connection: AbstractConnection) -> None:
+    async def _ready(self) -> AbstractConnection:
+        """One at rest that still stands, or a new one."""
+        while self._free:
+            connection = self._free.pop()
+            if not await _is_stale(connection):
+                return connection
+            await connection.disconnect(nowait=True)
         try:
-            async with asyncio.timeout(self._timeout / 1000):
-                if connection.is_connected and await _is_stale(connection):
-                    await connection.disconnect(nowait=True)
-                connect: Callable[[], Awaitable[None]] = connection.connect
-                await connect()
-        except (RedisError, OSError) as error:
+            connection = await self._dial()
+        except Unreachable as error:
+            raise NotSent(f"Redis can't be reached: {error}") from error
+        if self._closed:
             await connection.disconnect(nowait=True)
-            raise NotSent(f"Redis can't be reached: {describe(error)}") from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
+            raise NotSent("The connections to Redis are closed")
+        return connection
 
 
 def pack(commands: Sequence[Command]) -> bytes:
@@ -155,14 +172,12 @@ def pack(commands: Sequence[Command]) -> bytes:
 
 
 def address(url: str) -> str | None:
-    """``host:port`` of a URL, or the path of its socket; never its password."""
+    """``host:port`` of a URL, the path of its socket, or what the sentinels call the master; never its password."""
     try:
-        options: dict[str, Any] = dict(parse_url(url))
-    except ValueError:
+        place = redis_url.parse(url)
+    except ConfigurationError:
         return None
-    if "path" in options:
-        return str(options["path"])
-    return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+    return place.service or place.name
 
 
 async def _reply(connection: AbstractConnection) -> object:
@@ -195,9 +210,10 @@ async def _is_stale(connection: AbstractConnection) -> bool:
         return True
 
 
-def _factory(server: str | Mapping[str, Any], timeout: Millis) -> Callable[[], AbstractConnection]:
-    try:
-        options: dict[str, Any] = dict(parse_url(server) if isinstance(server, str) else server)
-    except ValueError as error:
-        raise ConfigurationError(f"redis: {server!r} is no Redis URL: {error}") from error
-    return partial(connection_to, options, timeout)
+def _dialling(server: str | Mapping[str, Any], timeout: Millis) -> Callable[[], Awaitable[AbstractConnection]]:
+    if not isinstance(server, str):
+        return partial(open_connection, server, timeout)
+    place = redis_url.parse(server, "redis")
+    if place.cluster:
+        raise ConfigurationError("redis: one server is needed here, and the URL names a cluster")
+    return partial(connected, place, timeout)
