@@ -5,7 +5,7 @@ import enum
 import attrs
 
 from streamshard.core.group import ShardProgress
-from streamshard.core.ids import Epoch, InstanceId, MemberId, Seq, ShardIndex, Token, View
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Millis, Seq, ShardIndex, Token, View
 
 PROTOCOL_VERSION = 1
 """The one coordination version this module speaks."""
@@ -55,5 +55,7 @@ class Heartbeat:
     progress: tuple[ShardProgress, ...] = ()
     advertised_url: str | None = None
     client_version: str | None = None
+    late: Millis = Millis(0)
+    """By how much it left after its time; for display."""
     legacy: bool = False
     """Set by the coordinator for a client without an instance, once it has been given one."""

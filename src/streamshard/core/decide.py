@@ -197,7 +197,7 @@ def _reconcile(
 
 
 def _row(beat: Heartbeat, instance: InstanceId, context: Context) -> Row:
-    return Row(instance, beat.seq, context.nonce, context.timing.lease_ms, beat.available, beat.progress)
+    return Row(instance, beat.seq, context.nonce, context.timing.lease_ms, beat.available, beat.progress, beat.late)
 
 
 def _seen(rows: Rows, instance: InstanceId, beat: Heartbeat) -> bool:

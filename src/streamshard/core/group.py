@@ -108,6 +108,10 @@ class ShardProgress:
     pending: int = 0
     in_flight: int = 0
     read_state: str = "IDLE"
+    read_ago: Millis | None = None
+    """How long before it was told the shard was last read; None: the member does not tell."""
+    handling_for: Millis | None = None
+    """How long before it was told the handler began that runs; None: none runs, or it only just began."""
 
 
 @attrs.frozen(slots=False)  # made for every heartbeat: faster without
@@ -121,6 +125,8 @@ class Row:
     lease_ms: Millis
     available: int = 0
     progress: tuple[ShardProgress, ...] = ()
+    late: Millis = Millis(0)
+    """By how much the renewal left its sender after its time; only for display."""
 
 
 def _members(members: Mapping[MemberId, Member]) -> Mapping[MemberId, Member]:

@@ -109,7 +109,7 @@ class Heartbeats:
         assert beat.instance is not None, "only identified heartbeats are remembered"
         record, desk = known.record, self._desk
         lease = desk.settings.timing.lease_ms
-        row = Row(beat.instance, beat.seq, desk.mark(), lease, beat.available, beat.progress)
+        row = Row(beat.instance, beat.seq, desk.mark(), lease, beat.available, beat.progress, beat.late)
         try:
             await desk.renew(known, RowWrite(record.key.group, row))
         except SourceChanged:

@@ -21,7 +21,7 @@ from streamshard.core.outcome import Accepted, Standing
 from streamshard.core.replies import HeartbeatReply, Likeness
 from streamshard.core.stream import StreamRecord
 
-TOLD_ANEW = frozenset({"seq", "request_id", "available", "progress"})
+TOLD_ANEW = frozenset({"seq", "request_id", "available", "progress", "late"})
 """What a heartbeat may say differently; the first two come back in its answer, the others stand in its row."""
 
 ECHOED = frozenset({"seq", "response_to", "likeness"})

@@ -67,7 +67,7 @@ def dump_group(record: AnyGroup) -> bytes:
 def dump_row(row: Row) -> bytes:
     """Encode a renewal row; raises `InvalidRequest` if a value has no encoding."""
     # Written by every heartbeat: what tells one from the next is put around what mostly stays the same.
-    if not all(0 <= number <= MAX_WHOLE for number in (row.seq, row.lease_ms, row.available)):
+    if not all(0 <= number <= MAX_WHOLE for number in (row.seq, row.lease_ms, row.available, row.late)):
         return _dump(row, f"row of instance {row.instance!r}")
     try:
         body = _ROW % (
@@ -77,13 +77,14 @@ def dump_row(row: Row) -> bytes:
             row.lease_ms,
             row.available,
             _progress(row.progress),
+            f',"late":{row.late}' if row.late else "",
         )
         return _sealed(FIRST_SCHEMA, body.encode())
     except (Malformed, UnicodeEncodeError) as why:
         raise InvalidRequest(f"row of instance {row.instance!r} can't be stored: {why}") from why
 
 
-_ROW = '"kind":"row","body":{"instance":%s,"seq":%d,"mark":%s,"lease_ms":%d,"available":%d,"progress":%s}}'
+_ROW = '"kind":"row","body":{"instance":%s,"seq":%d,"mark":%s,"lease_ms":%d,"available":%d,"progress":%s%s}}'
 _quote = json.encoder.encode_basestring
 
 
