@@ -2,12 +2,13 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import attrs
 
+from streamshard.adapters import redis_url
 from streamshard.core.ids import Millis
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
@@ -17,8 +18,6 @@ Value = TypeVar("Value")
 
 MEMORY = "memory:"
 SQLITE = "sqlite:///"
-_ONE_SERVER = frozenset({"redis", "rediss"})
-_CLUSTER = frozenset({"redis+cluster", "rediss+cluster"})
 
 
 @attrs.frozen
@@ -39,6 +38,11 @@ class Option:
         """As set in the environment."""
         return "STREAMSHARD_" + self.name.upper()
 
+    @property
+    def file_variable(self) -> str | None:
+        """Names a file that holds the value, where that may be a secret."""
+        return f"{self.variable}_FILE" if self.name in ("store", "redis") else None
+
 
 OPTIONS = (
     Option("host", "127.0.0.1", "Address to listen on; a loopback one while there are no accounts."),
@@ -46,9 +50,14 @@ OPTIONS = (
     Option(
         "store",
         "sqlite:///streamshard.db",
-        "Where metadata is kept: sqlite:///PATH, redis://…, redis+cluster://HOST:PORT,…, or memory: to try things.",
+        "Where metadata is kept: sqlite:///PATH, a Redis as for --redis, or memory: to try things.",
     ),
-    Option("redis", "redis://127.0.0.1:6379", "The Redis with the shards: redis://…, or memory: to try things."),
+    Option(
+        "redis",
+        "redis://127.0.0.1:6379",
+        "The Redis with the shards: redis://HOST:PORT, rediss:// for TLS, unix://PATH, redis+cluster://HOST:PORT,…, "
+        "redis+sentinel://HOST:PORT,…/MASTER, or memory: to try things.",
+    ),
     Option("lease", "15s", "How long a member may read without a heartbeat."),
     Option("heartbeat", "3s", "How often members renew."),
     Option("tick", "1s", "How often the coordinator looks after everything."),
@@ -104,16 +113,27 @@ class _Reader:
         option = next(option for option in OPTIONS if option.name == name)
         text, source = self._text(option)
         try:
-            return parse(text)
+            return parse(self._in_file(text) if source == option.file_variable else text)
         except ValueError as error:
             self.problems.append(f"{source}: {error}")
             return parse(option.default)
+
+    def _in_file(self, path: str) -> str:
+        try:
+            return redis_url.read_password(path)
+        except OSError as error:
+            raise ValueError(f"the file can't be read: {error.strerror}") from None
 
     def _text(self, option: Option) -> tuple[str, str]:
         argument = self._arguments.get(option.name)
         if argument is not None:
             return argument, option.argument
         variable = self._environment.get(option.variable, "")
+        file = option.file_variable
+        if file is not None and (path := self._environment.get(file, "")):
+            if variable:
+                self.problems.append(f"{file}: is set beside {option.variable}: unset one of them")
+            return path, file
         # Kubernetes sets STREAMSHARD_PORT=tcp://… in every pod beside a service called "streamshard".
         if variable and not (option.name == "port" and variable.startswith("tcp://")):
             return variable, option.variable
@@ -159,30 +179,30 @@ def _loopback(text: str) -> str:
 
 def _store_url(text: str) -> str:
     in_file = text.startswith(SQLITE) and len(text) > len(SQLITE)
-    if text == MEMORY or in_file or _names_redis(text, _ONE_SERVER | _CLUSTER):
+    if text == MEMORY or in_file:
         return text
-    raise ValueError(
-        "must be sqlite:///PATH (a fourth slash starts an absolute path), redis://HOST:PORT, rediss://HOST:PORT for "
-        "TLS, redis+cluster://HOST:PORT,HOST:PORT or rediss+cluster://… for some nodes of a cluster, or memory:"
-    )
+    if not _names_redis(text):
+        raise ValueError(
+            "must be sqlite:///PATH (a fourth slash starts an absolute path), memory:, or a Redis: "
+            f"{', '.join(f'{scheme}://' for scheme in redis_url.SCHEMES)}"
+        )
+    redis_url.read(text)
+    return text
 
 
 def _redis_url(text: str) -> str:
     # The text itself stays out of the message: it may hold a password.
-    if text == MEMORY or _names_redis(text, _ONE_SERVER):
+    if text == MEMORY:
         return text
-    raise ValueError("must be redis://HOST:PORT, rediss://HOST:PORT for TLS, or memory:")
+    if not _names_redis(text):
+        raise ValueError(f"must be memory:, or begin with {', '.join(f'{s}://' for s in redis_url.SCHEMES)}")
+    if redis_url.read(text).cluster:
+        raise ValueError("must be one server, or the sentinels of one: shards can't be spread over a cluster")
+    return text
 
 
-def _names_redis(text: str, schemes: Set[str]) -> bool:
-    try:
-        parts = urlsplit(text)
-        hosts = parts.netloc.rpartition("@")[2].split(",")
-        servers = [urlsplit(f"//{host}") for host in hosts]
-        named = all(server.hostname and (server.port is None or server.port > 0) for server in servers)
-    except ValueError:
-        return False
-    return named and parts.scheme in schemes and (len(hosts) == 1 or parts.scheme in _CLUSTER)
+def _names_redis(text: str) -> bool:
+    return text.partition("://")[0] in redis_url.SCHEMES and "://" in text
 
 
 def without_password(url: str) -> str:

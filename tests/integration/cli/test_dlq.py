@@ -130,7 +130,7 @@ def test_they_are_dropped_by_id_or_all(run: Letters) -> None:
         (("redrive", "orders"), 2, "ID: name dead letters by their ids, or say --all"),
         (("drop", "orders", "1-0", "--all", "--yes"), 2, "ID: name dead letters by their ids, or say --all"),
         (("list", "or{d}ers"), 2, "STREAM"),
-        (("list", "orders", "--redis", "http://user:secret@here"), 2, "--redis: must be a URL such as"),
+        (("list", "orders", "--redis", "http://user:secret@here"), 2, "--redis: the URL of the shards can't be used: it begins with none of"),
         (("list", "orders", "--redis", "redis://127.0.0.1:1"), 6, "Redis can't be reached"),
     ],
 )

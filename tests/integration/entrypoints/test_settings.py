@@ -1,5 +1,7 @@
 """What ``serve`` may be told, and how it says what is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from streamshard.core.ids import Millis
@@ -110,6 +112,40 @@ def test_metadata_may_be_in_redis_or_in_a_cluster_of_it(url: str) -> None:
     assert serve_settings({"store": url}, {}).store == url
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["unix:///run/redis.sock", "rediss://u:p@one:1/3", "redis+sentinel://u:p@one,two:1/main/2?sentinel_password=x"],
+)
+def test_shards_may_be_on_a_socket_behind_tls_or_behind_sentinels(url: str) -> None:
+    assert serve_settings({"redis": url}, {}).redis == url
+
+
+def test_a_url_may_be_in_a_file_so_that_no_list_of_processes_shows_its_password(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("redis://u:secret@one\n")
+
+    settings = serve_settings({}, {"STREAMSHARD_STORE_FILE": str(file), "STREAMSHARD_REDIS_FILE": str(file)})
+
+    assert (settings.store, settings.redis) == ("redis://u:secret@one",) * 2
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({"STREAMSHARD_REDIS_FILE": "/nowhere"}, "STREAMSHARD_REDIS_FILE: the file can't be read: No such file"),
+        (
+            {"STREAMSHARD_REDIS_FILE": "/dev/null", "STREAMSHARD_REDIS": "redis://one"},
+            "STREAMSHARD_REDIS_FILE: is set beside STREAMSHARD_REDIS",
+        ),
+    ],
+)
+def test_a_file_that_can_t_be_read_or_is_one_too_many_is_named(environment: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        serve_settings({}, environment)
+
+    assert why in refused.value.message
+
+
 def test_a_kubernetes_service_link_is_no_port() -> None:
     assert serve_settings({}, {"STREAMSHARD_PORT": "tcp://10.0.0.1:8080"}).port == 8080
 
@@ -127,6 +163,7 @@ def test_every_default_is_what_the_settings_say() -> None:
         ("redis://user:secret@host:1/0", "redis://***@host:1/0"),
         ("redis://host:1?password=secret", "redis://host:1"),
         ("redis://:s%40cret@host", "redis://***@host"),
+        ("redis+sentinel://u:secret@one,two:2/main/1?sentinel_password=other", "redis+sentinel://***@one,two:2/main/1"),
         ("redis+cluster://user:secret@one:1,two:2", "redis+cluster://***@one:1,two:2"),
         ("memory:", "memory:"),
         ("sqlite:////data/odd?name#1.db", "sqlite:////data/odd?name#1.db"),

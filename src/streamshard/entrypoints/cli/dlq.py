@@ -167,7 +167,7 @@ def _with(stream: StreamPrefix, work: "Callable[[RedisDeadLetters], Coroutine[An
         try:
             letters = RedisDeadLetters(kept("redis"), stream)
         except ConfigurationError as error:
-            raise InvalidRequest("--redis: must be a URL such as redis://127.0.0.1:6379") from error
+            raise InvalidRequest(f"--{error.message}") from error
         try:
             return await work(letters)
         finally:

@@ -18,7 +18,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def _options(command: Command) -> Command:
     for option in reversed(OPTIONS):
         # Defaults and the environment are settings.py's business: it says where a bad value came from.
-        told = f"{option.help} [env: {option.variable}; default: {option.default}]"
+        variables = " or ".join(filter(None, (option.variable, option.file_variable)))
+        told = f"{option.help} [env: {variables}; default: {option.default}]"
         command = click.option(option.argument, option.name, help=told)(command)
     return command
 
