@@ -1,27 +1,12 @@
-"""Where the stores keep their records: a file, Redis Clusters."""
+"""Where the stores keep their records: a file, servers of their own."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.cluster import Cluster
 from tests.integration.stores.redis_rig import Server, server
 from tests.servers import FLAVOURS, Servers
-
-
-@pytest.fixture(scope="session")
-def running_cluster(servers: Servers) -> Iterator[Cluster]:
-    """Three masters with a replica each; for tests that leave it as it is."""
-    with Cluster(servers.binary("valkey"), replicas=1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(running_cluster: Cluster) -> Cluster:
-    """The session's cluster, emptied."""
-    running_cluster.empty()
-    return running_cluster
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from redis.asyncio import Redis
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.adapters.streams.redis_backend import RedisStreamBackend
-from streamshard.adapters.streams.redis_log import RedisShardLog
+from streamshard.adapters.streams.opening import shard_log, stream_backend
 from streamshard.core.effects import GroupStart, Provision, RaiseFence, Seal
 from streamshard.core.ids import Generation, GroupName, LayoutVersion, RecordId, ShardIndex, StreamPrefix, Token
 from streamshard.core.ports import ShardLog, StreamBackend
@@ -84,8 +83,8 @@ class RedisRig:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.backend = RedisStreamBackend.from_url(url)
-        self.log = RedisShardLog.from_url(url)
+        self.backend = stream_backend(url)
+        self.log = shard_log(url)
         self._raw = Redis.from_url(url, protocol=2)
 
     async def raw(self, *words: str | bytes | int) -> Any:

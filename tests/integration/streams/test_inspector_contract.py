@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
+from streamshard.adapters.streams.opening import stream_inspector
 from streamshard.adapters.streams.redis_inspector import RedisStreamInspector
 from streamshard.core.ids import GroupName, RecordId, ShardIndex
 from streamshard.core.inspection import Direction, Entry, GroupLook, Page, ShardLook, StreamInspector, Wanted
@@ -51,7 +52,7 @@ def _inspector(rig: Rig) -> MemoryStreamInspector | RedisStreamInspector:
     if isinstance(rig, MemoryRig):
         return MemoryStreamInspector(rig.world, lambda: 1_700_000_000_000)
     assert isinstance(rig, RedisRig)
-    return RedisStreamInspector.from_url(rig.url)
+    return stream_inspector(rig.url)
 
 
 async def look(inspector: StreamInspector, shard: ShardIndex = ZERO, group: GroupName = BILLING) -> ShardLook:
@@ -213,7 +214,7 @@ def test_a_server_that_is_away_is_no_empty_shard() -> None:
         down.world.go_down()
         away: list[MemoryStreamInspector | RedisStreamInspector] = [
             MemoryStreamInspector(down.world),
-            RedisStreamInspector.from_url("redis://127.0.0.1:1"),
+            stream_inspector("redis://127.0.0.1:1"),
         ]
         for inspector in away:
             with pytest.raises(StreamUnavailable):

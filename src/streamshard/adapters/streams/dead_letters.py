@@ -5,7 +5,8 @@ from typing import Any
 
 import attrs
 
-from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connections, value
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, value
+from streamshard.adapters.streams.opening import link
 from streamshard.core.dead_letters import DeadLetter, dead_letter_key, read_back
 from streamshard.core.ids import Millis, RecordId, ShardIndex, StreamPrefix, stream_key
 from streamshard.errors import Conflict, NotFound
@@ -28,7 +29,7 @@ class RedisDeadLetters:
     def __init__(self, url: str, prefix: StreamPrefix, *, timeout: Millis = DEFAULT_TIMEOUT) -> None:
         self._prefix = prefix
         self._key = dead_letter_key(prefix)
-        self._connections = Connections(url, limit=1, timeout=timeout)
+        self._connections = link(url, limit=1, timeout=timeout)
 
     async def page(self, after: RecordId | None, count: int) -> tuple[KeptLetter, ...]:
         """At most ``count`` letters behind ``after``, oldest first."""

@@ -1,9 +1,9 @@
-"""Looking into the shards of one Redis or Valkey server (no cluster): whatever is asked is one round trip."""
+"""Looking into shards in Redis or Valkey: whatever is asked is one round trip, to each node of a cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, address, value
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, Exchanging, address, value
 from streamshard.adapters.streams.scripts import load, run, shard_call
 from streamshard.core.ids import GroupName, Millis, RecordId, ShardIndex, StreamPrefix, stream_key
 from streamshard.core.inspection import Direction, Entry, GroupLook, Page, ShardLook, Wanted
@@ -12,22 +12,24 @@ from streamshard.core.inspection import Direction, Entry, GroupLook, Page, Shard
 class RedisStreamInspector:
     """`StreamInspector` over connections of its own, so that curiosity never holds up the coordinator's work."""
 
-    def __init__(self, connections: Connections, node: str | None = None) -> None:
+    def __init__(self, connections: Exchanging, where: Callable[[str], str | None]) -> None:
         self._connections = connections
-        self._node = node
+        self._where = where
 
     @classmethod
     def from_url(
         cls, url: str, *, max_connections: int = 2, timeout: Millis = DEFAULT_TIMEOUT
     ) -> "RedisStreamInspector":
         """Connect on first use; raises `ConfigurationError` for a URL that is none."""
-        return cls(Connections(url, limit=max_connections, timeout=timeout), address(url))
+        node = address(url)
+        return cls(Connections(url, limit=max_connections, timeout=timeout), lambda key: node)
 
     async def look(self, prefix: StreamPrefix, shards: Sequence[ShardIndex], group: GroupName) -> tuple[ShardLook, ...]:
         """Look at shards, all in one pipeline."""
         calls = [shard_call(load("inspect"), prefix, shard, group) for shard in shards]
         replies = [value(outcome) for outcome in await run(self._connections, calls)]
-        return tuple(_look(shard, reply, self._node) for shard, reply in zip(shards, replies, strict=True))
+        nodes = [self._where(stream_key(prefix, shard)) for shard in shards]
+        return tuple(_look(*seen) for seen in zip(shards, replies, nodes, strict=True))
 
     async def pages(self, prefix: StreamPrefix, shards: Sequence[ShardIndex], wanted: Wanted) -> tuple[Page, ...]:
         """Read one record more than asked for, to know whether there are more."""

@@ -57,16 +57,23 @@ def load(name: str, *preludes: str) -> Script:
 
 
 async def run(connections: Exchanging, calls: Sequence[Call]) -> list[object]:
-    """Run ``calls`` in one round trip, or in two where the server had forgotten a script."""
+    """Run ``calls`` in one round trip, or in a few where a server had forgotten a script."""
     if not calls:
         return []
     outcomes = await connections.exchange([call.by_digest() for call in calls])
-    unknown = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, NoScriptError)]
-    if unknown:
-        again = await connections.exchange(_with_texts([calls[i] for i in unknown]))
+    # What the first call has taught one node of a cluster, the others may still not know.
+    for teach in (_with_texts, _all_texts):
+        unknown = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, NoScriptError)]
+        if not unknown:
+            break
+        again = await connections.exchange(teach([calls[i] for i in unknown]))
         for i, outcome in zip(unknown, again, strict=True):
             outcomes[i] = outcome
     return outcomes
+
+
+def _all_texts(calls: Sequence[Call]) -> list[Command]:
+    return [call.by_text() for call in calls]
 
 
 def _with_texts(calls: Sequence[Call]) -> list[Command]:

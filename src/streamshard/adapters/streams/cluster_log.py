@@ -1,0 +1,116 @@
+"""The member's and the producer's side of shards in a Redis Cluster."""
+
+import asyncio
+from collections.abc import Mapping
+
+from redis.exceptions import MovedError
+
+from streamshard.adapters.redis_link import Address, describe
+from streamshard.adapters.redis_url import Place
+from streamshard.adapters.streams.asking import commands_known, server_name, takes_once
+from streamshard.adapters.streams.cluster_ear import Ear
+from streamshard.adapters.streams.cluster_link import ClusterLink, named
+from streamshard.adapters.streams.cluster_map import ClusterMap
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, AnswerLost, NotSent, Refused
+from streamshard.adapters.streams.redis_log import FencedLog
+from streamshard.core.ids import Millis, RecordId
+from streamshard.core.records import Abilities
+from streamshard.errors import StreamUnavailable
+
+HOPS = 3
+
+
+class ClusterShardLog(FencedLog):
+    """`ShardLog` over all nodes of a cluster: per node one connection for reads, one for appends, two for waits."""
+
+    def __init__(self, place: Place, timeout: Millis = DEFAULT_TIMEOUT) -> None:
+        self._map = ClusterMap(place, timeout)
+        self._link, self._timeout = ClusterLink(self._map, timeout), timeout
+        super().__init__(self._link, ClusterLink(self._map, timeout), lambda link: link)
+        self._ears: dict[Address, Ear] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._map.tell(self._drop_others)
+
+    async def servers(self) -> tuple[str, ...]:
+        """The nodes that the shards may be on."""
+        await self._map.refresh()
+        return tuple(f"{host}:{port}" for host, port in self._map.nodes)
+
+    async def abilities(self) -> Abilities:
+        """What every node can do."""
+        names = await self._link.everywhere(("INFO", "server"))
+        told = await self._link.everywhere(("COMMAND", "INFO", "XACKDEL", "XNACK"))
+        for outcome in (*names, *told):
+            if isinstance(outcome, StreamUnavailable):
+                raise outcome
+        known = [commands_known(each) for each in told]
+        everyone = ", ".join(sorted({server_name(name) for name in names}))
+        return Abilities(everyone, all(known_one for known_one, _ in known), all(known_two for _, known_two in known))
+
+    async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
+        """Return when one of these keys has a record after its id or was written to, or on the timeout."""
+        if timeout < 1:
+            return
+        waits = [asyncio.ensure_future(self._wait(key, position)) for key, position in after.items()]
+        if not waits:
+            await asyncio.sleep(timeout / 1000)
+            return
+        try:
+            await asyncio.wait(waits, timeout=timeout / 1000, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        troubles = [outcome for outcome in outcomes if isinstance(outcome, StreamUnavailable)]
+        if troubles and None not in outcomes:
+            raise troubles[0]
+
+    async def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        ears, self._ears = list(self._ears.values()), {}
+        for ear in ears:
+            await ear.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+        await super().close()
+
+    async def _wait(self, key: str, after: RecordId) -> None:
+        for _ in range(HOPS):
+            address = await self._owner(key)
+            try:
+                refusal = await self._ear(address).wait(key, after)
+            except StreamUnavailable:
+                self._map.suspect(address)
+                raise
+            if refusal is None:
+                return
+            if not isinstance(refusal, MovedError):
+                raise Refused(f"Redis refused to wait for {key}: {describe(refusal)}")
+            self._map.moved(key, named(refusal, address))
+        raise Refused(f"Redis refused to wait for {key}: its slot kept moving")
+
+    async def _owner(self, key: str) -> Address:
+        if not self._map.nodes:
+            await self._map.refresh()
+        address = self._map.owner(key)
+        if address is None:
+            raise NotSent(f"no node of the Redis Cluster serves {key}")
+        return address
+
+    def _ear(self, address: Address) -> Ear:
+        ear = self._ears.get(address)
+        if ear is None:
+            ear = self._ears[address] = Ear(self._map.place, address, self._timeout)
+        return ear
+
+    def _drop_others(self, served: frozenset[Address]) -> None:
+        for address in [address for address in self._ears if address not in served]:
+            task = asyncio.get_running_loop().create_task(self._ears.pop(address).close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _ask_once(self) -> bool | None:
+        told = await self._link.everywhere(("COMMAND", "INFO", "XCFGSET"))
+        if not any(isinstance(outcome, NotSent | AnswerLost) for outcome in told):
+            self._takes_once = all(takes_once(outcome) for outcome in told)
+        return self._takes_once
