@@ -4,7 +4,7 @@ from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup
 from streamshard.core.administration import Administration
 from streamshard.core.chronicle import Event
 from streamshard.core.commands import Heartbeat
-from streamshard.core.desk import Desk
+from streamshard.core.desk import Desk, KnownGroup
 from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.heartbeats import Heartbeats
 from streamshard.core.ids import GroupKey, ReshardingId, ShardIndex, StreamPrefix
@@ -17,6 +17,8 @@ from streamshard.core.replies import HeartbeatReply, Routing
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.stream import StreamRecord
 from streamshard.core.stream_work import StreamWork
+from streamshard.core.survey import GroupSurvey, Survey
+from streamshard.core.tally import Tally
 from streamshard.core.ticking import Ticking
 from streamshard.core.turns import Turns
 from streamshard.core.watching import Watches
@@ -123,6 +125,27 @@ class Coordinator:
         events = tuple(self._desk.events)
         self._desk.events.clear()
         return events
+
+    @property
+    def tally(self) -> Tally:
+        """What this coordinator has counted since it began."""
+        return self._desk.tally
+
+    def survey(self) -> Survey:
+        """What is in memory, as the last tick and the heartbeats since have left it; nothing is asked of anybody."""
+        desk = self._desk
+        return Survey(
+            now=desk.clock.boot(),
+            wall=desk.clock.wall(),
+            up=self._loop_health() == "UP" and not desk.takes_no_writes,
+            streams=tuple(stream for _, stream in sorted(desk.layouts.items())),
+            groups=tuple(self._group_survey(known) for _, known in sorted(desk.groups.items())),
+        )
+
+    def _group_survey(self, known: KnownGroup) -> GroupSurvey:
+        heard = {instance: sighting.since for instance, sighting in known.sight.rows.items()}
+        vacant = self._ticking.vacancies.of(known.record.key)
+        return GroupSurvey(known.record, heard, len(known.sight.to_drain), vacant)
 
     async def health(self) -> Health:
         """Measure; never raises."""

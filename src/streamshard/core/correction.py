@@ -72,6 +72,18 @@ def regressed(record: GroupRecord, seen: Version) -> bool:
     return not _known(record, seen) or record.version.revision < seen.revision
 
 
+def gone_back(record: GroupRecord, seen: Version | None) -> LostWrites | None:
+    """The proof, if this record is no successor of the one that was seen before."""
+    if seen is None or not regressed(record, seen):
+        return None
+    return LostWrites("the record is not a successor of one that was read before", seen.lineage)
+
+
+def is_later(known: GroupRecord, record: GroupRecord) -> bool:
+    """Whether the known record is a successor of the other one."""
+    return record.version != known.version and not regressed(known, record.version)
+
+
 def above_last(record: GroupRecord, marks: Mapping[ShardIndex, Token]) -> dict[ShardIndex, Token]:
     """The fence marks that are above what the record says was issued, or stand where a grant of its was to go."""
     return {s: mark for s, mark in marks.items() if _is_above(record, s, mark)}

@@ -13,6 +13,7 @@ from streamshard.core.outcome import (
     Accepted,
     Context,
     Decision,
+    Fence,
     LostWrites,
     Refusal,
     Replay,
@@ -97,10 +98,14 @@ def _join(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, si
     member = record.members.get(beat.member)
     if member is not None and member.instance == beat.instance:
         if not member.live:
-            return _fenced(f"instance {beat.instance} of '{beat.member}' has ended: join as a new instance")
+            return _fenced(
+                Fence.ENDED, f"instance {beat.instance} of '{beat.member}' has ended: join as a new instance"
+            )
         return _renew(record, rows, beat, context, Standing.PRESENT)
     if beat.instance is not None and (beat.instance in record.longest_leases or beat.instance in record.departed):
-        return _fenced(f"instance {beat.instance} had its life under '{beat.member}': join as a new instance")
+        return _fenced(
+            Fence.ENDED, f"instance {beat.instance} had its life under '{beat.member}': join as a new instance"
+        )
     held = membership.name_holder(record, beat, context.timing.heartbeat_ms, sight)
     if held is not None:
         return held
@@ -134,13 +139,16 @@ def _stay(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, cl
     if member is None:
         return Refusal(Status.UNKNOWN_MEMBER_ID, f"no member '{beat.member}' in {record.key}: join again")
     if not member.live or member.epoch != beat.epoch or member.instance != beat.instance:
-        return _fenced(f"'{beat.member}' is now in epoch {member.epoch}, {member.state.value}: join as a new instance")
+        why = f"'{beat.member}' is now in epoch {member.epoch}, {member.state.value}: join as a new instance"
+        return _fenced(Fence.STALE if member.live else Fence.ENDED, why)
     if _seen(rows, member.instance, beat):
         return Replay()
     if claim is Claim.WILD:
         record = membership.claim_ignored(record, beat.member, context.wall)
         if record.members[beat.member].state is MemberState.FENCED:
-            refusal = _fenced("versions were claimed again and again that nobody issued: join as a new instance")
+            refusal = _fenced(
+                Fence.CLAIMS, "versions were claimed again and again that nobody issued: join as a new instance"
+            )
             return Accepted(handover.retarget(record), member.instance, None, refusal=refusal)
     return _renew(record, rows, beat, context, _standing(record, claim))
 
@@ -158,10 +166,11 @@ def _renew(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
         return Replay()
     shard = handover.usurped(record, beat)
     if shard is not None:
-        return _fenced(f"shard {shard} is held by another instance: stop reading it and join as a new instance")
+        why = f"shard {shard} is held by another instance: stop reading it and join as a new instance"
+        return _fenced(Fence.USURPED, why)
     shard = correction.implausible(record, beat, context.wall)
     if shard is not None:
-        return _fenced(f"the token listed for shard {shard} was never issued: join as a new instance")
+        return _fenced(Fence.UNISSUED, f"the token listed for shard {shard} was never issued: join as a new instance")
     reported = record
     if _in_order(record, rows, beat):
         reported = handover.take_report(record, beat, member.instance, context.raised)
@@ -205,8 +214,8 @@ def _seen(rows: Rows, instance: InstanceId, beat: Heartbeat) -> bool:
     return row is not None and beat.seq <= row.seq and not beat.legacy
 
 
-def _fenced(message: str) -> Refusal:
-    return Refusal(Status.FENCED_MEMBER_EPOCH, message)
+def _fenced(why: Fence, message: str) -> Refusal:
+    return Refusal(Status.FENCED_MEMBER_EPOCH, message, fence=why)
 
 
 def stamp(before: GroupRecord, after: GroupRecord, context: Context) -> GroupRecord:

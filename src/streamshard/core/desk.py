@@ -42,6 +42,7 @@ from streamshard.core.routine import Routine
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.core.sight import GroupSight
 from streamshard.core.stream import StreamRecord, StreamState
+from streamshard.core.tally import Tally
 from streamshard.errors import (
     CommitUncertain,
     GroupNotFound,
@@ -113,6 +114,7 @@ class Desk:
         self._disbelieved: set[tuple[GroupKey, ShardIndex]] = set()
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.notices = Notices()
+        self.tally = Tally()
         self._refused_at: Instant | None = None
         self._life = ""
         self._renewals = itertools.count()
@@ -130,6 +132,9 @@ class Desk:
         """As the store's own."""
         try:
             await self.store.commit(transaction)
+        except RevisionConflict:
+            self.tally.conflicts += 1
+            raise
         except StoreUnavailable:
             self._refused_at = self.clock.boot()
             raise
@@ -137,7 +142,7 @@ class Desk:
 
     def note(self, events: Iterable[Event]) -> None:
         """Keep what this coordinator itself committed, for whoever logs it."""
-        self.events.extend(events)
+        self.events.extend(self.tally.hear(events))
 
     async def load_stream(self, prefix: StreamPrefix) -> StreamRecord:
         """Read an active stream; raises `StreamNotFound`."""
@@ -181,16 +186,18 @@ class Desk:
 
     def _take_in(self, snapshot: GroupSnapshot, record: GroupRecord, seen: Version | None, now: Instant) -> KnownGroup:
         known = self.groups.get(record.key)
-        lost = _gone_back(record, seen)
+        lost = correction.gone_back(record, seen)
         if known is None or known.sight.source != snapshot.source:
             known = self._first_load(snapshot, record, now)
-        elif lost is None and _is_later(known.record, record):
+        elif lost is None and correction.is_later(known.record, record):
             return known  # overtaken on its way here by a newer commit or read
         elif record.lineage != known.record.lineage:
             known.lost = None  # a new lineage has started, whoever had the proof
         known.lost = lost or known.lost
         if record.version != known.record.version:
             self.notices.tell(record.key)
+        if record is not known.judged:
+            self.tally.seen(record, now)
         known.record, known.rows = record, dict(snapshot.rows)
         timing = self.settings.timing
         if now - known.sight.seen_at > timing.tick_ms + timing.heartbeat_ms // 2:
@@ -225,6 +232,7 @@ class Desk:
         for key in keys:
             self.groups.pop(key, None)
             self.past.pop(key, None)
+            self.tally.forget([key])
             self._disbelieved = {doubt for doubt in self._disbelieved if doubt[0] != key}
             self.notices.tell(key)
 
@@ -336,6 +344,7 @@ class Desk:
         except CommitUncertain:
             await self._look_up(key, change.nonce, change.row)
         self.note(chronicle.group_events(before, change.record))
+        self.tally.committed(before, change.record, self.clock.boot())
         self._committed(known, change.record, change.row)
 
     async def renew(self, known: KnownGroup, row: RowWrite) -> None:
@@ -379,13 +388,3 @@ class Desk:
 def _check_sound(known: KnownGroup) -> None:
     if known.broken:
         raise MetadataCorrupt(f"group {known.record.key} is frozen: {'; '.join(known.broken)}")
-
-
-def _gone_back(record: GroupRecord, seen: Version | None) -> LostWrites | None:
-    if seen is None or not correction.regressed(record, seen):
-        return None
-    return LostWrites("the record is not a successor of one that was read before", seen.lineage)
-
-
-def _is_later(known: GroupRecord, record: GroupRecord) -> bool:
-    return record.version != known.version and not correction.regressed(known, record.version)

@@ -97,7 +97,7 @@ class Heartbeats:
             case Replay():
                 return await self._replay(known, stream, beat)
             case Refusal():
-                return answers.refuse(known.record, beat, context.timing, decision)
+                return self._refuse(known, beat, decision)
             case LostWrites():
                 await self._desk.begin_anew(known, stream, {}, decision)
                 return None
@@ -157,13 +157,18 @@ class Heartbeats:
         finally:
             turn.end()
         if decision.refusal is not None:
-            return answers.refuse(known.record, beat, context.timing, decision.refusal)
+            return self._refuse(known, beat, decision.refusal)
         beat = attrs.evolve(beat, instance=decision.instance)
         known = await self._raise_fences(known, stream, beat)
         reply = self._serve(known, stream, beat, decision.standing)
         if known.record is before:
             _remember(known, stream, beat, decision, reply)
         return reply
+
+    def _refuse(self, known: KnownGroup, beat: Heartbeat, refusal: Refusal) -> HeartbeatReply:
+        if refusal.fence is not None:
+            self._desk.tally.fenced[refusal.fence] += 1
+        return answers.refuse(known.record, beat, self._desk.settings.timing, refusal)
 
     def _still_decidable(self, known: KnownGroup, stream: StreamRecord, beat: Heartbeat) -> bool:
         """After a wait: as it was before, but for commits of our own, and without another wait."""

@@ -36,6 +36,17 @@ class Context:
     """Grants whose fence this coordinator has had acknowledged."""
 
 
+class Fence(enum.Enum):
+    """Why a member was told that it is fenced: it stops, and joins as a new instance."""
+
+    ENDED = "ended"  # its instance has had its life: it left, expired or was fenced before
+    STALE = "stale"  # another epoch or another instance has the name
+    USURPED = "usurped"  # it reads what another instance holds
+    UNISSUED = "unissued"  # it names a token that was never given out
+    CLAIMS = "claims"  # it went on naming versions that nobody issued
+    OVERDUE = "overdue"  # a client without leases did not give a shard up in time
+
+
 @attrs.frozen
 class Refusal:
     """Nothing changes and nothing is renewed; the answer says why."""
@@ -43,6 +54,8 @@ class Refusal:
     status: Status
     message: str
     retry_reason: RetryReason | None = None
+    fence: Fence | None = None
+    """Of a refusal that fences."""
 
 
 @attrs.frozen

@@ -37,6 +37,17 @@ def is_present(record: GroupRecord, holding: Holding) -> bool:
     return member is not None and member.instance == holding.instance
 
 
+def group_state(record: GroupRecord) -> GroupState:
+    """EMPTY, ASSIGNING, RECONCILING or STABLE."""
+    if not any(member.live for member in record.members.values()):
+        return GroupState.EMPTY
+    if record.assignment_epoch != record.group_epoch or set(record.targets) != set(record.layout):
+        return GroupState.ASSIGNING
+    settled = {s: h for s, h in record.holdings.items() if h.listed and not h.lapsed and is_present(record, h)}
+    held = {shard: holding.member for shard, holding in settled.items()}
+    return GroupState.STABLE if held == dict(record.targets) else GroupState.RECONCILING
+
+
 @attrs.frozen
 class GroupView:
     """A group with its stream and renewal rows, as one look saw them."""
@@ -48,15 +59,7 @@ class GroupView:
     @property
     def state(self) -> GroupState:
         """EMPTY, ASSIGNING, RECONCILING or STABLE."""
-        record = self.record
-        live = [m for m in record.members.values() if m.live]
-        if not live:
-            return GroupState.EMPTY
-        if record.assignment_epoch != record.group_epoch or set(record.targets) != set(record.layout):
-            return GroupState.ASSIGNING
-        settled = {s: h for s, h in record.holdings.items() if h.listed and not h.lapsed and is_present(record, h)}
-        held = {shard: holding.member for shard, holding in settled.items()}
-        return GroupState.STABLE if held == dict(record.targets) else GroupState.RECONCILING
+        return group_state(self.record)
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from streamshard.core.ids import GroupKey, GroupName, Instant, StreamPrefix
 from streamshard.core.stream import EntryState, StreamRecord, StreamState
 from streamshard.core.stream_events import GroupsSeen
 from streamshard.core.stream_work import StreamWork
+from streamshard.core.survey import Vacancies
 from streamshard.errors import (
     Conflict,
     MetadataCorrupt,
@@ -31,6 +32,7 @@ class Ticking:
         self.ended: Instant | None = None
         self.frozen: dict[str, str] = {}
         """Records that the last tick found not to be trusted, and why: nothing is done to them."""
+        self.vacancies = Vacancies()
         self._wrong: dict[str, tuple[str, ...]] = {}
         self._found: tuple[dict[str, str], dict[str, tuple[str, ...]]] = {}, {}
 
@@ -52,6 +54,7 @@ class Ticking:
             await self._stream(prefix)
         self._desk.forget_streams(set(prefixes))
         self._work.forget_streams(set(prefixes))
+        self.vacancies.keep(self._desk.groups)
         self.frozen, self._wrong = self._found
         self.ended = self._desk.clock.boot()
 
@@ -111,6 +114,7 @@ class Ticking:
             if isinstance(signal, SourceChanged):
                 raise
             return None
+        self.vacancies.look(known.record, self._desk.clock.boot())
         if known.wrong:
             self._tell(str(key), known)
         return known

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from streamshard.core.ids import GroupKey, StreamPrefix, Version
 from streamshard.core.ports import Glancing, GroupSnapshot, MetadataStore, StreamSnapshot, Transaction
-from streamshard.entrypoints.http.metrics_recorder import Histogram, Recorder, now
+from streamshard.core.tally import Histogram
+from streamshard.entrypoints.http.metrics_recorder import Recorder, now
 
 
 class MeasuredStore:

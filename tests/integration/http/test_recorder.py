@@ -7,7 +7,7 @@ import httpx
 
 from streamshard.core.replies import Status
 from streamshard.entrypoints.http.exchange import BODY_LIMIT
-from streamshard.entrypoints.http.metrics_recorder import FAST, OTHER, Histogram, Recorder
+from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder
 from streamshard.entrypoints.http.operations import GROUP as GROUP_ROUTE
 from streamshard.entrypoints.http.operations import HEARTBEAT as HEARTBEAT_ROUTE
 from tests.integration.http.service import ASKED, GROUP, Running, beat, running
@@ -21,20 +21,6 @@ def _answers(recorder: Recorder) -> dict[tuple[str, str], dict[int, int]]:
         at: {**({200: route.good} if route.good else {}), **route.statuses} for at, route in recorder.routes.items()
     }
     return {at: counts for at, counts in found.items() if counts}
-
-
-class TestHistogram:
-    def test_a_duration_counts_under_the_first_bound_that_it_does_not_pass(self) -> None:
-        histogram = Histogram((0.1, 0.2))
-
-        for took in (0.05, 0.1, 0.15, 7.0):
-            histogram.note(took)
-
-        assert histogram.counts == [2, 1, 1]
-        assert round(histogram.seconds, 6) == 7.3
-
-    def test_each_bound_is_above_the_one_before(self) -> None:
-        assert list(FAST) == sorted(set(FAST))
 
 
 class TestRequests:

@@ -14,7 +14,7 @@ from streamshard.core.ids import (
     Version,
     View,
 )
-from streamshard.core.outcome import Accepted, LostWrites, Refusal, Replay, Standing
+from streamshard.core.outcome import Accepted, Fence, LostWrites, Refusal, Replay, Standing
 from streamshard.core.replies import Status
 from streamshard.core.views import mint
 from tests.unit.core.builders import (
@@ -107,13 +107,15 @@ def test_an_old_attempt_that_lists_what_others_hold_by_now_is_still_only_a_repla
 def test_listing_what_another_instance_holds_is_fenced_and_frees_nothing() -> None:
     refusal = refused(hear(alone(holding(B, B1, 10)), plain(8, 10), {A1: row(A1, 7)}))
 
-    assert refusal == Refusal(FENCED, "shard 0 is held by another instance: stop reading it and join as a new instance")
+    why = "shard 0 is held by another instance: stop reading it and join as a new instance"
+    assert refusal == Refusal(FENCED, why, fence=Fence.USURPED)
 
 
 def test_listing_a_token_that_was_never_issued_is_fenced() -> None:
     refusal = refused(hear(alone(), plain(8, 2**52)))
 
-    assert refusal == Refusal(FENCED, "the token listed for shard 0 was never issued: join as a new instance")
+    why = "the token listed for shard 0 was never issued: join as a new instance"
+    assert refusal == Refusal(FENCED, why, fence=Fence.UNISSUED)
 
 
 def test_a_heartbeat_with_nothing_new_rewrites_no_record() -> None:

@@ -5,39 +5,16 @@ locks, looks up labels or makes objects: a recorder is found once, and then adds
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from time import perf_counter
 
 from streamshard.core.replies import Status
-
-FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Upper bounds in seconds for what is over in no time, unless something is wrong."""
-
-SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper bounds in seconds for what takes a while also when all is well."""
+from streamshard.core.tally import SLOW, Histogram
 
 now = perf_counter
 """Seconds; only differences mean anything."""
 
 OTHER = "other"
 """Stands for every method and every path that nobody serves: callers must not be able to make up labels."""
-
-
-class Histogram:
-    """How long something took, each time."""
-
-    __slots__ = ("bounds", "counts", "seconds")
-
-    def __init__(self, bounds: Sequence[float] = FAST) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        """How often it took at most each bound, and more than the bound before; the last is beyond all."""
-        self.seconds = 0.0
-
-    def note(self, took: float) -> None:
-        """It took so many seconds."""
-        self.counts[bisect_left(self.bounds, took)] += 1
-        self.seconds += took
 
 
 class RouteRecorder(Histogram):
