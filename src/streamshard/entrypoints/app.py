@@ -337,8 +337,8 @@ class StreamApp:
     def _shard_log(self, redis: str | ShardLog) -> ShardLog:
         if not isinstance(redis, str):
             return redis
-        from streamshard.adapters.streams.redis_log import RedisShardLog
+        from streamshard.adapters.streams.opening import shard_log
 
-        log = RedisShardLog.from_url(redis)
+        log = shard_log(redis)
         self._closing.push_async_callback(log.close)
         return log

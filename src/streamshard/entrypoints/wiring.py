@@ -80,10 +80,9 @@ def _streams(
 
         world = world or MemoryStreams()
         return MemoryStreamBackend(world), MemoryStreamInspector(world, clock.wall)
-    from streamshard.adapters.streams.redis_backend import RedisStreamBackend
-    from streamshard.adapters.streams.redis_inspector import RedisStreamInspector
+    from streamshard.adapters.streams.opening import stream_backend, stream_inspector
 
-    backend, inspector = RedisStreamBackend.from_url(url), RedisStreamInspector.from_url(url)
+    backend, inspector = stream_backend(url), stream_inspector(url)
     opened.push_async_callback(backend.close)
     opened.push_async_callback(inspector.close)
     return backend, inspector

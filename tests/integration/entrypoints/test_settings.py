@@ -88,7 +88,7 @@ def test_loopback_addresses_are_served(host: str, bound: str) -> None:
         ("store", "redis://:pw@one:1,two:2"),
         ("store", "redis+cluster://:pw@one:1,"),
         ("store", "redis+cluster://:pw@one:notaport"),
-        ("redis", "redis+cluster://one:1"),
+        ("redis", "redis+cluster://one:1/2"),
         ("redis", "http://127.0.0.1"),
         ("redis", "redis://"),
         ("redis", "redis://:pw@127.0.0.1:notaport"),

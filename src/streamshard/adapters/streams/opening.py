@@ -10,7 +10,7 @@ from streamshard.adapters.streams.redis_inspector import RedisStreamInspector
 from streamshard.adapters.streams.redis_log import RedisShardLog
 from streamshard.core.ids import Millis
 
-WHOSE = "redis: the URL of the shards"
+WHOSE = "redis"
 
 
 def shard_log(url: str, timeout: Millis = DEFAULT_TIMEOUT) -> RedisShardLog | ClusterShardLog:
