@@ -20,8 +20,10 @@ StreamshardError
 │   └── IdempotencyKeyReused
 ├── Unavailable               retry later; nothing was changed
 │   ├── StreamUnavailable
+│   │   └── StreamPermissionMissing   give the account what `streamshard acl-rules` prints
 │   ├── ProvisioningFailed
 │   ├── StoreUnavailable
+│   │   └── StorePermissionMissing    likewise
 │   ├── MetadataCorrupt       repair the record; other groups go on
 │   │   └── UnsupportedSchema upgrade this coordinator
 │   ├── Terminating
@@ -171,6 +173,12 @@ class StreamUnavailable(Unavailable):
     code = "STREAM_BACKEND_UNAVAILABLE"
 
 
+class StreamPermissionMissing(StreamUnavailable):
+    """The account may not do that at the Redis that keeps the shards: `streamshard acl-rules` prints what it needs."""
+
+    code = "STREAM_PERMISSION_MISSING"
+
+
 class ProvisioningFailed(Unavailable):
     """Shard keys could not be made; what was made is being taken back."""
 
@@ -181,6 +189,12 @@ class StoreUnavailable(Unavailable):
     """The metadata store does not answer."""
 
     code = "METADATA_STORE_UNAVAILABLE"
+
+
+class StorePermissionMissing(StoreUnavailable):
+    """The account may not do that at the metadata store: `streamshard acl-rules coordinator` prints what it needs."""
+
+    code = "METADATA_STORE_PERMISSION_MISSING"
 
 
 class MetadataCorrupt(Unavailable):

@@ -61,7 +61,6 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (AskError, "ASK: this slot is on its way to another node"),
     (TryAgainError, "TRYAGAIN: this slot is on its way to another node"),
     (OutOfMemoryError, "OOM: the server is at its maxmemory"),
-    (NoPermissionError, "NOPERM: the account lacks a permission"),
     (AuthenticationError, "AUTH: the server wants another login"),
     (AuthenticationWrongNumberOfArgsError, "AUTH: the server wants another login"),
 )
@@ -78,8 +77,22 @@ class AnswerLost(Exception):
     """The command may have reached the server; its answer did not come back."""
 
 
+_IN_A_SCRIPT = ("ACL failure in script", "The user executing the script can't")
+"""How servers begin to say that a script lacks a permission; it comes without NOPERM."""
+
+
+def lacks_permission(error: BaseException) -> bool:
+    """The account may not do that, by the server's answer."""
+    return isinstance(error, NoPermissionError) or str(error).startswith(_IN_A_SCRIPT)
+
+
 def describe(error: BaseException) -> str:
     """Say which trouble ``error`` is, in a few words."""
+    if lacks_permission(error):
+        return (
+            f"NOPERM: the account lacks a permission ({error}): give it what `streamshard acl-rules` prints "
+            "(ACL LOG on the server says what it tried)"
+        )
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return f"{reason} ({error})"

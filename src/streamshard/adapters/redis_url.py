@@ -108,12 +108,13 @@ def parse(url: str, what: str = "the metadata store's URL") -> Place:
     A cluster or its sentinels may be named by several: ``redis+cluster://one:7000,two:7000``.
     """
     try:
-        return _parsed(url)
+        return read(url)
     except ValueError as error:
         raise ConfigurationError(f"{what} can't be used: {error}") from None
 
 
-def _parsed(url: str) -> Place:
+def read(url: str) -> Place:
+    """As `parse`, but raises `ValueError` with nothing but the reason, for whoever names the option."""
     scheme, mark, rest = url.partition("://")
     if not mark or scheme not in SCHEMES:
         raise ValueError(f"it begins with none of {', '.join(f'{name}://' for name in sorted(SCHEMES))}")

@@ -14,7 +14,8 @@ import attrs
 from redis.exceptions import MovedError, RedisError, ResponseError
 
 from streamshard.adapters import redis_url
-from streamshard.adapters.redis_link import AnswerLost, NotSent, Word, describe
+from streamshard.adapters.redis_link import AnswerLost, NotSent, Word, describe, lacks_permission
+from streamshard.adapters.redis_url import host_and_port
 from streamshard.adapters.stores import codec, redis_scripts
 from streamshard.adapters.stores.codec import AnyGroup, AnyStream
 from streamshard.adapters.stores.redis_fleet import Fleet, Primary
@@ -33,7 +34,7 @@ from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import GroupKey, InstanceId, Millis, StreamPrefix, Version
 from streamshard.core.ports import GroupSnapshot, StoreSource, StreamSnapshot, Transaction
 from streamshard.core.stream import StreamRecord
-from streamshard.errors import CommitUncertain, MetadataCorrupt, SourceChanged, StoreUnavailable
+from streamshard.errors import CommitUncertain, MetadataCorrupt, SourceChanged, StorePermissionMissing, StoreUnavailable
 
 DEFAULT_TIMEOUT = Millis(5_000)
 ATTEMPTS = 3
@@ -263,7 +264,7 @@ async def _answered(primary: Primary, asking: Any) -> Any:
     try:
         return await asking
     except (NotSent, AnswerLost) as error:
-        where = ":".join(map(str, primary.address))
+        where = host_and_port(primary.address)
         raise StoreUnavailable(f"the metadata store at {where} does not answer: {error}") from error
 
 
@@ -282,8 +283,9 @@ async def _scan(primary: Primary) -> set[StreamPrefix]:
 
 
 def _unavailable(error: RedisError, primary: Primary) -> StoreUnavailable:
-    where = ":".join(map(str, primary.address))
-    return StoreUnavailable(f"the metadata store at {where} refuses: {describe(error)}")
+    where = host_and_port(primary.address)
+    kind = StorePermissionMissing if lacks_permission(error) else StoreUnavailable
+    return kind(f"the metadata store at {where} refuses: {describe(error)}")
 
 
 def _untrusted(call: Call, error: RedisError) -> MetadataCorrupt | None:

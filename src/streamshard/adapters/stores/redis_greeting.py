@@ -51,7 +51,7 @@ def _refused(error: RedisError, where: str) -> ConfigurationError | StoreUnavail
     if isinstance(error, NoPermissionError):
         return ConfigurationError(
             f"the account for the metadata store at {where} lacks a permission ({error}): "
-            "allow it INFO, SCRIPT LOAD, EVAL and EVALSHA, and all hash and set commands on streamshard:*"
+            "allow it INFO, SCRIPT LOAD and what else `streamshard acl-rules coordinator` prints"
         )
     return StoreUnavailable(f"the metadata store at {where} refuses: {describe(error)}")
 

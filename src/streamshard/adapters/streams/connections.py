@@ -12,10 +12,10 @@ from redis.exceptions import BusyLoadingError, MasterDownError, ReadOnlyError, R
 
 from streamshard.adapters import redis_url
 from streamshard.adapters.redis_link import NotSent as Unreachable
-from streamshard.adapters.redis_link import describe
+from streamshard.adapters.redis_link import describe, lacks_permission
 from streamshard.adapters.redis_sentinel import connected, open_connection
 from streamshard.core.ids import Millis
-from streamshard.errors import ConfigurationError, StreamUnavailable
+from streamshard.errors import ConfigurationError, StreamPermissionMissing, StreamUnavailable
 
 Command: TypeAlias = tuple[str | bytes | int | float, ...]
 
@@ -57,6 +57,8 @@ def value(outcome: object) -> Any:
     if isinstance(outcome, StreamUnavailable):
         raise outcome
     if isinstance(outcome, RedisError):
+        if lacks_permission(outcome):
+            raise StreamPermissionMissing(f"Redis refused the order: {describe(outcome)}") from outcome
         raise Refused(f"Redis refused the order: {describe(outcome)}") from outcome
     return outcome
 
