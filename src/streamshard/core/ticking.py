@@ -11,6 +11,7 @@ from streamshard.core.stream import EntryState, StreamRecord, StreamState
 from streamshard.core.stream_events import GroupsSeen
 from streamshard.core.stream_work import StreamWork
 from streamshard.core.survey import Vacancies
+from streamshard.core.unread import UnreadWatch
 from streamshard.errors import (
     Conflict,
     MetadataCorrupt,
@@ -33,6 +34,7 @@ class Ticking:
         self.frozen: dict[str, str] = {}
         """Records that the last tick found not to be trusted, and why: nothing is done to them."""
         self.vacancies = Vacancies()
+        self.unread = UnreadWatch()
         self._wrong: dict[str, tuple[str, ...]] = {}
         self._found: tuple[dict[str, str], dict[str, tuple[str, ...]]] = {}, {}
 
@@ -55,6 +57,7 @@ class Ticking:
         self._desk.forget_streams(set(prefixes))
         self._work.forget_streams(set(prefixes))
         self.vacancies.keep(self._desk.groups)
+        self.unread.keep(self._desk.groups)
         self.frozen, self._wrong = self._found
         self.ended = self._desk.clock.boot()
 
@@ -115,6 +118,7 @@ class Ticking:
                 raise
             return None
         self.vacancies.look(known.record, self._desk.clock.boot())
+        self._desk.note(self.unread.look(known.record, known.rows, self._desk.settings.timing.heartbeat_ms))
         if known.wrong:
             self._tell(str(key), known)
         return known

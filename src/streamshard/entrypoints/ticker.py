@@ -7,12 +7,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from streamshard.core.chronicle import Event
-from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
 from streamshard.errors import StreamshardError
 
 logger = logging.getLogger(__name__)
+
+ALARMING = frozenset(
+    {
+        "fence-unbelievable",
+        "frozen",
+        "lapsed",
+        "member-expired",
+        "member-fenced",
+        "quarantine",
+        "recreated",
+        "revived",
+        "stream-lineage",
+        "unread",
+        "violation",
+    }
+)
+"""Kinds of events that somebody may have to do something about; the others are told for the record."""
 
 LetPass = Callable[[float], Awaitable[None]]
 """Waits until the requests that are here by now are answered, for at most so many seconds."""
@@ -23,6 +39,14 @@ class Ticking(Protocol):
 
     async def tick(self) -> None:
         """Look at everything once and do what is wanted."""
+        ...
+
+
+class Eventful(Ticking, Protocol):
+    """What is driven, and tells what it did."""
+
+    def drain_events(self) -> tuple[Event, ...]:
+        """What it changed since it was last asked, oldest first."""
         ...
 
 
@@ -95,7 +119,7 @@ def _complain(error: Exception) -> None:
 class Chronicling:
     """Ticks a coordinator, and logs one line for each change that this coordinator made since."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Eventful) -> None:
         self._coordinator = coordinator
 
     async def tick(self) -> None:
@@ -104,7 +128,7 @@ class Chronicling:
             await self._coordinator.tick()
         finally:
             for event in self._coordinator.drain_events():
-                logger.info("%s", _line(event))
+                logger.log(logging.WARNING if event.kind in ALARMING else logging.INFO, "%s", _line(event))
 
 
 def _line(event: Event) -> str:

@@ -5,9 +5,11 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+import attrs
 import pytest
 
 from streamshard.core.admin import Author, CreateStream, GroupSpec
+from streamshard.core.chronicle import Event
 from streamshard.core.ids import GroupName, Millis, StreamPrefix
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings
@@ -200,3 +202,26 @@ def test_every_change_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) ->
         "group-created orders/billing: 2 shards",
         "stream-active orders: 2 shards",
     ]
+
+
+@attrs.frozen
+class Told:
+    """A coordinator that has changed something."""
+
+    events: tuple[Event, ...]
+
+    async def tick(self) -> None:
+        """Nothing more."""
+
+    def drain_events(self) -> tuple[Event, ...]:
+        return self.events
+
+
+def test_what_somebody_may_have_to_do_something_about_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    kinds = ("granted", "quarantine", "frozen", "unread", "read-again", "quarantine-over")
+    told = Told(tuple(Event(kind, StreamPrefix("orders"), "why") for kind in kinds))
+
+    with caplog.at_level(logging.INFO, "streamshard.entrypoints.ticker"):
+        asyncio.run(Chronicling(told).tick())
+
+    assert [r.levelname for r in caplog.records] == ["INFO", "WARNING", "WARNING", "WARNING", "INFO", "INFO"]

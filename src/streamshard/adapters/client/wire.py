@@ -54,6 +54,7 @@ def heartbeat_body(key: GroupKey, beat: Heartbeat, now: WallMillis) -> Body:
         "view": beat.view,
         "advertisedUrl": beat.advertised_url,
         "clientVersion": beat.client_version,
+        "latenessMs": beat.late,
     }
 
 
@@ -202,6 +203,8 @@ def _progress(prefix: StreamPrefix, row: ShardProgress, now: WallMillis) -> Body
         "pendingCount": row.pending,
         "inFlight": row.in_flight,
         "readState": row.read_state,
+        "lastReadAgeMs": row.read_ago,
+        "handlingMs": row.handling_for,
         "updatedAt": _iso(now),
     }
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from streamshard.core.commands import PROTOCOL_VERSION, Heartbeat, Hold, Intent
 from streamshard.core.group import ShardProgress
-from streamshard.core.ids import Epoch, InstanceId, MemberId, RecordId, Seq, ShardIndex, Token, View
+from streamshard.core.ids import Epoch, InstanceId, MemberId, Millis, RecordId, Seq, ShardIndex, Token, View
 from streamshard.core.replies import Extension, Grant, HeartbeatReply, Status
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
@@ -97,6 +97,8 @@ class ProgressPart(_Part, frozen=True, gc=False):
     pending_count: Natural | None = None
     in_flight: Natural | None = None
     read_state: Literal["READING", "IDLE", "DRAINING", "MISSING"] | None = None
+    last_read_age_ms: OptionalNatural = None
+    handling_ms: OptionalNatural = None
 
 
 Shards = Annotated[tuple[ShardPart, ...], Meta(max_length=MAX_SHARDS, description="a list of {shardIndex}")]
@@ -133,6 +135,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     view: LongText = None
     advertised_url: LongText = None
     client_version: LongText = None
+    lateness_ms: OptionalNatural = None
 
     def command(self, member: MemberId) -> "Heartbeat | Refused":
         """What is to be decided, or why a body that can be read is refused all the same."""
@@ -169,6 +172,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             progress=tuple(map(_progress, self.shard_progress)),
             advertised_url=self.advertised_url,
             client_version=self.client_version,
+            late=Millis(self.lateness_ms or 0),
         )
 
     def complete(self) -> "HeartbeatBody":
@@ -268,6 +272,8 @@ def _progress(part: ProgressPart) -> ShardProgress:
         pending=part.pending_count or 0,
         in_flight=part.in_flight or 0,
         read_state=part.read_state or "IDLE",
+        read_ago=None if part.last_read_age_ms is None else Millis(part.last_read_age_ms),
+        handling_for=None if part.handling_ms is None else Millis(part.handling_ms),
     )
 
 
