@@ -307,6 +307,19 @@ class Redelivering(Protocol):
         ...
 
 
+@runtime_checkable
+class Scattered(Protocol):
+    """What a `ShardLog` may offer besides: shards on several servers, each read and waited for by itself.
+
+    Orders of one shard each, given at the same time, share what they can: a round trip to each server. So
+    nobody waits for the server of another's shard, and any number of waits may be under way.
+    """
+
+    async def servers(self) -> tuple[str, ...]:
+        """Where the shards may be, as ``host:port``, sorted; raises `StreamUnavailable`."""
+        ...
+
+
 class Clock(Protocol):
     """Time of this process."""
 

@@ -11,8 +11,7 @@ from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.adapters.streams.redis_backend import RedisStreamBackend
-from streamshard.adapters.streams.redis_log import RedisShardLog
+from streamshard.adapters.streams.opening import shard_log, stream_backend
 from streamshard.core.admin import Author, CreateStream, GroupSpec, Scale
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import Millis, ReshardingId
@@ -59,8 +58,8 @@ async def memory_rig(shards: int) -> AsyncIterator[Rig]:
 
 @contextlib.asynccontextmanager
 async def redis_rig(url: str, shards: int) -> AsyncIterator[Rig]:
-    """Metadata in memory, shards on a server."""
-    backend, log = RedisStreamBackend.from_url(url), RedisShardLog.from_url(url)
+    """Metadata in memory, shards on a server or in a cluster."""
+    backend, log = stream_backend(url), shard_log(url)
     try:
         async with _running(backend, log, shards) as rig:
             yield rig

@@ -16,10 +16,12 @@ from tests.integration.client.script import ORDERS, until
 MakeRig: TypeAlias = Callable[[int], AbstractAsyncContextManager[Rig]]
 
 
-@pytest.fixture(params=["memory", "valkey"])
+@pytest.fixture(params=["memory", "valkey", "cluster"])
 def make_rig(request: pytest.FixtureRequest) -> MakeRig:
     if request.param == "memory":
         return memory_rig
+    if request.param == "cluster":
+        return partial(redis_rig, request.getfixturevalue("cluster").url)
     return partial(redis_rig, request.getfixturevalue("redis_url"))
 
 

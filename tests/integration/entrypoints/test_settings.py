@@ -114,9 +114,14 @@ def test_metadata_may_be_in_redis_or_in_a_cluster_of_it(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["unix:///run/redis.sock", "rediss://u:p@one:1/3", "redis+sentinel://u:p@one,two:1/main/2?sentinel_password=x"],
+    [
+        "unix:///run/redis.sock",
+        "rediss://u:p@one:1/3",
+        "redis+cluster://one:1,two:2",
+        "redis+sentinel://u:p@one,two:1/main/2?sentinel_password=x",
+    ],
 )
-def test_shards_may_be_on_a_socket_behind_tls_or_behind_sentinels(url: str) -> None:
+def test_shards_may_be_on_a_socket_behind_tls_in_a_cluster_or_behind_sentinels(url: str) -> None:
     assert serve_settings({"redis": url}, {}).redis == url
 
 

@@ -2,21 +2,28 @@
 
 import asyncio
 
-from streamshard.core.ports import ShardLog
+from streamshard.core.ports import Scattered, ShardLog
 from streamshard.core.records import ReadReply, ShardAccess
 from streamshard.errors import StreamUnavailable
 
 
 class GroupedReads:
-    """Collects the reads that are asked for in one turn of the loop, and sends them together."""
+    """Collects the reads that are asked for in one turn of the loop, and sends them together.
+
+    But a log whose shards are scattered is asked for each by itself: it knows better what goes together.
+    """
 
     def __init__(self, log: ShardLog) -> None:
         self._log = log
+        self._scattered = isinstance(log, Scattered)
         self._asked: list[tuple[ShardAccess, int, asyncio.Future[ReadReply]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 
     async def read(self, access: ShardAccess, count: int) -> ReadReply:
         """As `ShardLog.read` of one shard."""
+        if self._scattered:
+            (reply,) = await self._log.read([(access, count)])
+            return reply
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[ReadReply] = loop.create_future()
         if not self._asked:

@@ -5,7 +5,7 @@ import asyncio
 import attrs
 
 from streamshard.core.ids import Millis, RecordId
-from streamshard.core.ports import ShardLog
+from streamshard.core.ports import Scattered, ShardLog
 from streamshard.errors import StreamUnavailable
 
 LONGEST_WAIT = Millis(1_000)
@@ -24,12 +24,14 @@ class Waiter:
     """Shards that are idle at the same time share one blocking read; those that come later get another.
 
     So a shard that falls idle does not sit out the wait of the others. With all waits taken, a shard is
-    woken after 100 ms to look for itself. Being woken promises nothing: a fenced read follows.
+    woken after 100 ms to look for itself. Being woken promises nothing: a fenced read follows. Shards that
+    are scattered over servers are waited for one by one, all at the same time.
     """
 
     def __init__(self, log: ShardLog, most_waits: int = MOST_WAITS) -> None:
         self._log = log
         self._most = most_waits
+        self._scattered = isinstance(log, Scattered)
         self._idle: list[_Idle] = []
         self._waits: set[asyncio.Task[None]] = set()
 
@@ -37,6 +39,9 @@ class Waiter:
         """A future that is done when ``key`` may have a record after ``after``, within about a second."""
         loop = asyncio.get_running_loop()
         entry = _Idle(key, after, loop.create_future())
+        if self._scattered:
+            self._begin([entry])
+            return entry.woken
         self._idle.append(entry)
         if len(self._waits) < self._most:
             # Others may fall idle in the same turn of the loop: they share the wait.
@@ -59,6 +64,9 @@ class Waiter:
         together = {entry.key: entry for entry in self._idle}
         chosen = list(together.values())
         self._idle = [entry for entry in self._idle if entry not in chosen]
+        self._begin(chosen)
+
+    def _begin(self, chosen: list[_Idle]) -> None:
         wait = asyncio.get_running_loop().create_task(self._wait(chosen))
         self._waits.add(wait)
         wait.add_done_callback(self._over)
