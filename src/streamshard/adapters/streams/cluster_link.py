@@ -29,7 +29,7 @@ SPLIT_PAUSE_S = 0.02
 """A shard and its fence are on two nodes for a moment while their slot moves."""
 
 _KEYLESS = frozenset({"INFO", "COMMAND"})
-_SCRIPTS = frozenset({"EVAL", "EVALSHA"})
+_SCRIPTS = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"})
 _TROUBLES = (AnswerLost, ClusterDownError, MasterDownError, ReadOnlyError)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, Exchanging, address, value
-from streamshard.adapters.streams.scripts import load, run, shard_call
+from streamshard.adapters.streams.scripts import load, run, shard_look
 from streamshard.core.ids import GroupName, Millis, RecordId, ShardIndex, StreamPrefix, stream_key
 from streamshard.core.inspection import Direction, Entry, GroupLook, Page, ShardLook, Wanted
 
@@ -26,7 +26,7 @@ class RedisStreamInspector:
 
     async def look(self, prefix: StreamPrefix, shards: Sequence[ShardIndex], group: GroupName) -> tuple[ShardLook, ...]:
         """Look at shards, all in one pipeline."""
-        calls = [shard_call(load("inspect"), prefix, shard, group) for shard in shards]
+        calls = [shard_look(load("inspect"), prefix, shard, group) for shard in shards]
         replies = [value(outcome) for outcome in await run(self._connections, calls)]
         nodes = [self._where(stream_key(prefix, shard)) for shard in shards]
         return tuple(_look(*seen) for seen in zip(shards, replies, nodes, strict=True))

@@ -27,14 +27,16 @@ class Call:
     script: Script
     key: str
     arguments: tuple[str | int, ...] = ()
+    reads_only: bool = False
+    """An account that may not write can run it."""
 
     def by_digest(self) -> Command:
         """The short form, which a server that never saw the script refuses."""
-        return ("EVALSHA", self.script.sha, 2, self.key, fence_key(self.key), *self.arguments)
+        return ("EVALSHA_RO" if self.reads_only else "EVALSHA", self.script.sha, 2, self.key, fence_key(self.key), *self.arguments)
 
     def by_text(self) -> Command:
         """The long form, which also makes the server remember the script."""
-        return ("EVAL", self.script.text, 2, self.key, fence_key(self.key), *self.arguments)
+        return ("EVAL_RO" if self.reads_only else "EVAL", self.script.text, 2, self.key, fence_key(self.key), *self.arguments)
 
 
 def fence_key(key: str) -> str:
@@ -45,6 +47,11 @@ def fence_key(key: str) -> str:
 def shard_call(script: Script, prefix: StreamPrefix, shard: ShardIndex, *arguments: str | int) -> Call:
     """A call on the shard's key."""
     return Call(script, stream_key(prefix, shard), arguments)
+
+
+def shard_look(script: Script, prefix: StreamPrefix, shard: ShardIndex, *arguments: str | int) -> Call:
+    """A call that only reads."""
+    return Call(script, stream_key(prefix, shard), arguments, reads_only=True)
 
 
 @cache
