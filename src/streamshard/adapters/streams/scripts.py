@@ -32,11 +32,25 @@ class Call:
 
     def by_digest(self) -> Command:
         """The short form, which a server that never saw the script refuses."""
-        return ("EVALSHA_RO" if self.reads_only else "EVALSHA", self.script.sha, 2, self.key, fence_key(self.key), *self.arguments)
+        return (
+            "EVALSHA_RO" if self.reads_only else "EVALSHA",
+            self.script.sha,
+            2,
+            self.key,
+            fence_key(self.key),
+            *self.arguments,
+        )
 
     def by_text(self) -> Command:
         """The long form, which also makes the server remember the script."""
-        return ("EVAL_RO" if self.reads_only else "EVAL", self.script.text, 2, self.key, fence_key(self.key), *self.arguments)
+        return (
+            "EVAL_RO" if self.reads_only else "EVAL",
+            self.script.text,
+            2,
+            self.key,
+            fence_key(self.key),
+            *self.arguments,
+        )
 
 
 def fence_key(key: str) -> str:
