@@ -101,6 +101,47 @@ class Cluster:
         others = (node for node in self.nodes if node is not master)
         return next(node for node in others if node.info("replication").get("master_port") == str(master.port))
 
+    def add(self) -> Node:
+        """A master more, without slots."""
+        node = self._start(len(self.nodes))
+        self.nodes.append(node)
+        _done(node, "CLUSTER", "SET-CONFIG-EPOCH", len(self.nodes))
+        _done(node, "CLUSTER", "MEET", HOST, self.nodes[0].port, self.nodes[0].bus)
+        living = [each for each in self.nodes if each.process.poll() is None]
+        until("the new node knows every other", lambda: all(_known(each) == len(self.nodes) for each in living))
+        until("the new node knows who serves what", lambda: _state(node) == "ok")
+        return node
+
+    def promote(self, master: Node) -> Node:
+        """Fail over by hand, which loses nothing; returns the new master."""
+        replica = self.replica_of(master)
+        _done(replica, "CLUSTER", "FAILOVER")
+        until("the replica is the master", lambda: replica in self.masters and master not in self.masters)
+        return replica
+
+    def begin_move(self, slot: int, target: Node) -> Node:
+        """Open a slot on both sides; returns whose it was."""
+        source = self.master_of(slot)
+        _done(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        _done(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        return source
+
+    def move_key(self, key: str, source: Node, target: Node) -> None:
+        """Take one key of an open slot over."""
+        assert ask(source.port, "MIGRATE", HOST, target.port, key, 0, 5_000) == b"OK"
+
+    def finish_move(self, slot: int, source: Node, target: Node) -> None:
+        """Take over what is left of an open slot, and close it."""
+        while keys := ask(source.port, "CLUSTER", "GETKEYSINSLOT", slot, 100):
+            for key in keys:
+                self.move_key(key.decode(), source, target)
+        for node in (target, source, *self.masters):
+            _done(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    def move(self, slot: int, target: Node) -> None:
+        """Move a slot with its keys, as the tools do."""
+        self.finish_move(slot, self.begin_move(slot, target), target)
+
     def empty(self) -> None:
         """Forget every key."""
         for node in self.masters:
