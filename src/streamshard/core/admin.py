@@ -3,6 +3,7 @@
 import attrs
 
 from streamshard.core.ids import GroupKey, GroupName, ReshardingId, StreamPrefix
+from streamshard.core.stream import Retention
 
 
 @attrs.frozen
@@ -42,6 +43,16 @@ class CreateStream:
     groups: tuple[GroupSpec, ...] = ()
     routing_protocol: str = "murmur3-v1"
     adopt: bool = False
+    retention: Retention = Retention.NONE
+
+
+@attrs.frozen
+class AmendStream:
+    """Change what can be chosen anew of a stream that is in use."""
+
+    prefix: StreamPrefix
+    author: Author
+    retention: Retention
 
 
 @attrs.frozen

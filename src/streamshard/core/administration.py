@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from streamshard.core.admin import (
+    Amend,
+    AmendStream,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    Rollback,
+    Scale,
+)
 from streamshard.core.desk import Desk
 from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.ids import GroupName, StreamPrefix
@@ -98,6 +107,12 @@ class Administration:
     async def amend(self, command: Amend) -> MigrationView:
         """Change which foreign groups a running resharding ignores."""
         return await self._under_way(command.prefix, await self._work.command(command.prefix, command))
+
+    async def amend_stream(self, command: AmendStream) -> StreamRecord:
+        """Change what can be chosen anew of a stream; the ticks go by it from then on."""
+        outcome = await self._work.command(command.prefix, command)
+        assert isinstance(outcome.record, StreamRecord), "an accepted change is of a stream that exists"
+        return outcome.record
 
     async def _under_way(self, prefix: StreamPrefix, outcome: StreamOutcome) -> MigrationView:
         """What is committed is answered as such, also if the store or Redis went away just now."""

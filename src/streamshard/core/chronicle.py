@@ -9,6 +9,9 @@ from streamshard.core.ids import GroupName, ShardIndex, StreamPrefix
 from streamshard.core.stream import Resharding, ShardPhase, StreamRecord
 from streamshard.core.stream_events import StreamOutcome
 
+TRIMMED_UNREAD = "trimmed-unread"
+"""The kind of an event that tells of records which a group never got to read."""
+
 
 @attrs.frozen
 class Event:
@@ -86,6 +89,8 @@ def _stream_events(before: StreamRecord | None, after: StreamRecord) -> Iterator
         return
     if before.routed_count != after.routed_count:
         yield Event("routing", after.prefix, f"{before.routed_count} -> {after.routed_count} shards")
+    if before.retention is not after.retention:
+        yield Event("retention", after.prefix, f"{before.retention.value} -> {after.retention.value}")
     for shard in after.shards.values():
         known = before.shards.get(shard.index)
         if shard.phase is ShardPhase.SEALED and (known is None or known.phase is not ShardPhase.SEALED):

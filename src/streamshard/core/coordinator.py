@@ -1,13 +1,24 @@
 """load -> decide -> commit -> perform -> answer: the coordinator, as everything outside the core sees it."""
 
-from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from collections.abc import Mapping
+
+from streamshard.core.admin import (
+    Amend,
+    AmendStream,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    Rollback,
+    Scale,
+)
 from streamshard.core.administration import Administration
 from streamshard.core.chronicle import Event
 from streamshard.core.commands import Heartbeat
 from streamshard.core.desk import Desk, KnownGroup
 from streamshard.core.facts import GroupFacts, StreamFacts
 from streamshard.core.heartbeats import Heartbeats
-from streamshard.core.ids import GroupKey, ReshardingId, ShardIndex, StreamPrefix
+from streamshard.core.ids import GroupKey, GroupName, ReshardingId, ShardIndex, StreamPrefix
 from streamshard.core.inspection import StreamInspector
 from streamshard.core.monitoring import Monitoring
 from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
@@ -84,6 +95,10 @@ class Coordinator:
         """Change which foreign groups a running resharding ignores."""
         return await self._administration.amend(command)
 
+    async def amend_stream(self, command: AmendStream) -> StreamRecord:
+        """Change what can be chosen anew of a stream that is in use."""
+        return await self._administration.amend_stream(command)
+
     async def delete_group(self, command: DeleteGroup) -> GroupFacts:
         """Delete a group; returns it as it was."""
         return await self._administration.delete_group(command)
@@ -119,6 +134,17 @@ class Coordinator:
     async def tick(self) -> None:
         """Look at everything once and do what is wanted; the entrypoint calls this every ``tick_ms``."""
         await self._ticking.tick()
+
+    def trimmed_unread(self) -> Mapping[GroupKey, int]:
+        """How many records this coordinator found removed before a group had read them, since it began.
+
+        A loss is found once, by one of the coordinators: theirs add up. A group that none could look at is absent.
+        """
+        return dict(self._ticking.trimmer.found)
+
+    def held_back_by(self, prefix: StreamPrefix) -> Mapping[ShardIndex, GroupName]:
+        """The group that needs the oldest record of each open shard, as this coordinator saw it last."""
+        return self._ticking.trimmer.holders(prefix)
 
     def drain_events(self) -> tuple[Event, ...]:
         """What this coordinator changed since it was last asked, oldest first."""

@@ -115,6 +115,7 @@ def _founded(grave: StreamTombstone | None, command: CreateStream, context: Stre
         routing_protocol=command.routing_protocol,
         created_at=context.wall,
         adopt=command.adopt,
+        retention=command.retention,
         idempotency=grave.idempotency if grave is not None else (),
     )
 
@@ -159,6 +160,7 @@ def _same_stream(record: StreamRecord, command: CreateStream) -> bool:
     return (
         record.routed_count == command.shard_count
         and record.routing_protocol == command.routing_protocol
+        and record.retention is command.retention
         and dict(record.groups) == asked
     )
 

@@ -35,6 +35,13 @@ class StreamState(enum.Enum):
     REMOVING = "REMOVING"
 
 
+class Retention(enum.Enum):
+    """What a coordinator removes from a stream's shards."""
+
+    NONE = "none"  # nothing: records stay until producers or operators trim them
+    ACKNOWLEDGED = "acknowledged"  # what every group on the shard has acknowledged
+
+
 class ShardPhase(enum.Enum):
     """What may be done with a shard's key."""
 
@@ -153,6 +160,7 @@ class StreamRecord:
     """It is being removed with everything on its keys."""
     events: tuple[Happening, ...] = attrs.field(default=(), eq=False)
     """The last changes, oldest first; told, and no part of the state."""
+    retention: Retention = Retention.NONE
 
     @property
     def lineage(self) -> Lineage:

@@ -6,7 +6,16 @@ from typing import TypeAlias
 import attrs
 
 from streamshard.core import history
-from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from streamshard.core.admin import (
+    Amend,
+    AmendStream,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    Rollback,
+    Scale,
+)
 from streamshard.core.facts import GroupFacts, StreamFacts, group_of_text, group_text
 from streamshard.core.ids import LayoutVersion, ReshardingId, StreamPrefix, Version, extend_ring, next_version
 from streamshard.core.stream import IdempotentAnswer, Resharding, StreamRecord, StreamTombstone
@@ -25,6 +34,7 @@ ACTIONS: dict[type[AdminCommand], str] = {
     Scale: "SCALE_STREAM",
     Rollback: "ROLLBACK_MIGRATION",
     Amend: "AMEND_MIGRATION",
+    AmendStream: "AMEND_STREAM",
     DeleteGroup: "DELETE_GROUP",
     DeleteStream: "DELETE_STREAM",
 }

@@ -5,7 +5,16 @@ from typing import TypeAlias
 
 import attrs
 
-from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from streamshard.core.admin import (
+    Amend,
+    AmendStream,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    Rollback,
+    Scale,
+)
 from streamshard.core.effects import (
     DropGroup,
     DropShard,
@@ -122,7 +131,9 @@ class Undo:
     prefix: StreamPrefix
 
 
-AdminCommand: TypeAlias = CreateStream | CreateGroup | Scale | Rollback | Amend | DeleteGroup | DeleteStream
+AdminCommand: TypeAlias = (
+    CreateStream | CreateGroup | AmendStream | Scale | Rollback | Amend | DeleteGroup | DeleteStream
+)
 Observation: TypeAlias = Provisioned | Sealed | LayoutRaised | Tidied | Probed | FencesSeen | GroupsSeen
 StreamCommand: TypeAlias = AdminCommand | Undo | Observation
 

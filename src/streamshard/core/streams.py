@@ -2,7 +2,16 @@
 
 import attrs
 
-from streamshard.core.admin import Amend, CreateGroup, CreateStream, DeleteGroup, DeleteStream, Rollback, Scale
+from streamshard.core.admin import (
+    Amend,
+    AmendStream,
+    CreateGroup,
+    CreateStream,
+    DeleteGroup,
+    DeleteStream,
+    Rollback,
+    Scale,
+)
 from streamshard.core.draining import layout_raised, probed, sealed
 from streamshard.core.ids import StreamPrefix
 from streamshard.core.provisioning import create_group, create_stream, provisioned, undo
@@ -29,7 +38,7 @@ from streamshard.core.stream_events import (
 from streamshard.core.stream_fences import fences_seen
 from streamshard.errors import InvalidRequest, MetadataSyncInProgress, StateConflict, StreamNotFound, StreamshardError
 
-NEEDS_A_REASON = (Scale, Rollback, DeleteGroup, DeleteStream)
+NEEDS_A_REASON = (AmendStream, Scale, Rollback, DeleteGroup, DeleteStream)
 
 
 def decide_stream(record: Found, command: StreamCommand, context: StreamContext) -> StreamOutcome:
@@ -124,11 +133,15 @@ def _run(record: Found, command: AdminCommand, context: StreamContext) -> Stream
     if isinstance(command, DeleteStream):
         return delete_stream(record, command, context)
     unready = _unready(record)
-    return refused(record, unready) if unready is not None else _reshard(record, command, context)
+    return refused(record, unready) if unready is not None else _change(record, command, context)
 
 
-def _reshard(record: StreamRecord, command: Scale | Rollback | Amend, context: StreamContext) -> StreamOutcome:
+def _change(
+    record: StreamRecord, command: AmendStream | Scale | Rollback | Amend, context: StreamContext
+) -> StreamOutcome:
     match command:
+        case AmendStream():
+            return StreamOutcome(attrs.evolve(record, retention=command.retention))
         case Scale():
             return scale(record, command, context)
         case Rollback():
@@ -137,7 +150,7 @@ def _reshard(record: StreamRecord, command: Scale | Rollback | Amend, context: S
             return amend(record, command, context)
 
 
-def _prefix(command: Scale | Rollback | Amend | DeleteGroup | DeleteStream) -> StreamPrefix:
+def _prefix(command: AmendStream | Scale | Rollback | Amend | DeleteGroup | DeleteStream) -> StreamPrefix:
     return command.key.prefix if isinstance(command, DeleteGroup) else command.prefix
 
 

@@ -11,6 +11,7 @@ from streamshard.core.stream import EntryState, StreamRecord, StreamState
 from streamshard.core.stream_events import GroupsSeen
 from streamshard.core.stream_work import StreamWork
 from streamshard.core.survey import Vacancies
+from streamshard.core.trimming import Trimmer
 from streamshard.core.unread import UnreadWatch
 from streamshard.errors import (
     Conflict,
@@ -29,6 +30,7 @@ class Ticking:
     def __init__(self, desk: Desk, work: StreamWork) -> None:
         self._desk = desk
         self._work = work
+        self.trimmer = Trimmer(desk, work)
         self.began: Instant | None = None
         self.ended: Instant | None = None
         self.frozen: dict[str, str] = {}
@@ -56,6 +58,7 @@ class Ticking:
             await self._stream(prefix)
         self._desk.forget_streams(set(prefixes))
         self._work.forget_streams(set(prefixes))
+        self.trimmer.forget_streams(set(prefixes))
         self.vacancies.keep(self._desk.groups)
         self.unread.keep(self._desk.groups)
         self.frozen, self._wrong = self._found
@@ -90,6 +93,7 @@ class Ticking:
         known = [group for group in groups if group is not None]
         seen = GroupsSeen(tuple(group_ticks.summary(group.record) for group in known))
         await self._ask_redis(mending.mend(self._desk, record, known))
+        await self._ask_redis(self.trimmer.round(record, known))
         if record.resharding is not None:
             await self._work.command(prefix, seen)
 

@@ -9,6 +9,7 @@ from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.admin import (
     Amend,
+    AmendStream,
     Author,
     CreateGroup,
     CreateStream,
@@ -34,7 +35,7 @@ from streamshard.core.ids import (
     WallMillis,
     stream_key,
 )
-from streamshard.core.stream import Resharding, Shard, StreamRecord, StreamTombstone
+from streamshard.core.stream import Resharding, Retention, Shard, StreamRecord, StreamTombstone
 from streamshard.core.stream_events import (
     FencesSeen,
     GroupsSeen,
@@ -109,6 +110,10 @@ def rollback(name: str = "r1") -> Rollback:
 
 def amend(*ignored: str, name: str = "r1") -> Amend:
     return Amend(ORDERS, ANN, ReshardingId(name), tuple(GroupName(group) for group in ignored))
+
+
+def retain(retention: Retention = Retention.ACKNOWLEDGED, author: Author = ANN) -> AmendStream:
+    return AmendStream(ORDERS, author, retention)
 
 
 class Shop:

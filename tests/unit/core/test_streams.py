@@ -29,6 +29,7 @@ from tests.unit.core.stream_bench import (
     drop_group,
     drop_stream,
     opened,
+    retain,
     rollback,
     scale,
 )
@@ -39,6 +40,7 @@ EVERY: tuple[AdminCommand, ...] = (
     scale(3),
     rollback(),
     amend("theirs"),
+    retain(),
     drop_group("billing"),
     drop_stream(),
 )
@@ -68,7 +70,7 @@ def test_an_operator_without_a_name_is_refused(command: AdminCommand) -> None:
     assert refusal.message.startswith("requestedBy: ")
 
 
-@pytest.mark.parametrize("command", [scale(3), rollback(), drop_group("billing"), drop_stream()])
+@pytest.mark.parametrize("command", [scale(3), rollback(), retain(), drop_group("billing"), drop_stream()])
 def test_what_can_hurt_needs_a_reason(command: AdminCommand) -> None:
     shop, _ = opened(1)
 
@@ -97,9 +99,9 @@ def test_what_was_never_created_is_not_found(command: AdminCommand) -> None:
     assert shop.stored is None
 
 
-@pytest.mark.parametrize("command", [scale(3), rollback(), amend("theirs")])
+@pytest.mark.parametrize("command", [scale(3), rollback(), amend("theirs"), retain()])
 @pytest.mark.parametrize("given_up", [(), (Undo(ORDERS),)])
-def test_an_unfinished_stream_is_not_resharded(command: AdminCommand, given_up: tuple[Undo, ...]) -> None:
+def test_an_unfinished_stream_is_not_changed(command: AdminCommand, given_up: tuple[Undo, ...]) -> None:
     shop = Shop()
     shop.do(create(1))
     for undo in given_up:
