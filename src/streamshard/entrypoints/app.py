@@ -12,6 +12,7 @@ import attrs
 
 from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
+from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.poller import Poller, Reading
 from streamshard.adapters.client.producer import Producer
 from streamshard.adapters.client.status import MemberStatus
@@ -70,6 +71,7 @@ class StreamApp:
         self._drain_timeout, self._start_timeout = drain_timeout, start_timeout
         self._clock: Clock = SystemClock()
         self._entropy: Entropy = SystemEntropy()
+        self._grumble = Grumble(_LOG, self._clock)
         self._closing = contextlib.AsyncExitStack()
         self._connect, self._api = coordinator_at(url, token, self._closing)
         self._log = self._shard_log(redis)
@@ -314,7 +316,7 @@ class StreamApp:
             guard = Guard(listener, self._clock, self._leave)
             self._guards.append(guard)
             self._closing.push_async_callback(guard.close)
-            reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers)
+            reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers, self._grumble)
             for member in member_ids(listener.member_id, listener.concurrency):
                 poller = Poller(reading, self._log, waiter, self._clock, self._entropy)
                 self._served.append(self._admit(membership, listener, member, poller))
@@ -326,6 +328,7 @@ class StreamApp:
     def _admit(self, membership: Membership, listener: Listener, name: MemberId, poller: Poller) -> _Served:
         identity = Identity(name, name, listener.member_id is None, listener.max_workers)
         member = Member(listener.key, identity, self._clock, self._entropy, poller)
+        member.grumble = self._grumble
         poller.serve(member)
         return _Served(member, poller, membership.add(member))
 

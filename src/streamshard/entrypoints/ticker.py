@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
+
+import attrs
 
 from streamshard.core.chronicle import Event
 from streamshard.core.ids import Instant, Millis
@@ -127,14 +129,23 @@ class Chronicling:
         try:
             await self._coordinator.tick()
         finally:
-            for event in self._coordinator.drain_events():
-                logger.log(logging.WARNING if event.kind in ALARMING else logging.INFO, "%s", _line(event))
+            for event, shards in _together(self._coordinator.drain_events()).items():
+                logger.log(logging.WARNING if event.kind in ALARMING else logging.INFO, "%s", _line(event, shards))
 
 
-def _line(event: Event) -> str:
+def _together(events: Sequence[Event]) -> dict[Event, list[int]]:
+    """What happened, each with all shards that the same happened to: of a thousand shards one line is enough."""
+    shards: dict[Event, list[int]] = {}
+    for event in events:
+        shards.setdefault(attrs.evolve(event, shard=None), []).extend(() if event.shard is None else (event.shard,))
+    return shards
+
+
+def _line(event: Event, shards: list[int]) -> str:
     place = event.prefix if event.group is None else f"{event.prefix}/{event.group}"
-    shard = "" if event.shard is None else f" shard {event.shard}"
-    return f"{event.kind} {place}{shard}: {event.text}"
+    several = "s" if len(shards) > 1 else ""
+    where = f" shard{several} {', '.join(map(str, shards))}" if shards else ""
+    return f"{event.kind} {place}{where}: {event.text}"
 
 
 @contextlib.asynccontextmanager

@@ -103,7 +103,8 @@ class Member:
         self.clock = clock
         self.entropy = entropy
         self._side = side
-        self._grumble = Grumble(_LOG, clock)
+        self.grumble = Grumble(_LOG, clock)
+        """May be replaced by one that is shared, before the member runs."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
@@ -171,7 +172,8 @@ class Member:
     def _pause_expired(self, now: Instant) -> None:
         step = expire(self.session, now)
         if step[1]:
-            _LOG.warning("%s: the lease ran out, %d shards of %s pause", self.session.member, len(step[1]), self.key)
+            paused = f"the lease ran out, {len(step[1])} shards of {self.key} pause"
+            self.grumble.say("lease", f"{self.session.member}: {paused}")
             self._take(step)
 
     async def _rest(self) -> None:
@@ -206,6 +208,7 @@ class Member:
         except (StreamshardError, TimeoutError) as error:
             self._unanswered(error)
         else:
+            self.grumble.over("coordinator", f"{self.session.member}: heartbeats of {self.key} are answered again")
             self._take(hear(self.session, reply, self.clock.boot()))
         finally:
             self._wake.set()
@@ -253,7 +256,7 @@ class Member:
             case NameHeld():
                 self._make_way(action)
             case Rejoin():
-                _LOG.warning("%s: joining %s as a new instance", self.session.member, self.key)
+                self.grumble.say("rejoin", f"{self.session.member}: joining {self.key} as a new instance")
                 self._take(rejoin(self.session, InstanceId(self.entropy.nonce())))
             case Reject():
                 self._reject(action.message)
@@ -272,7 +275,7 @@ class Member:
     def _make_way(self, held: NameHeld) -> None:
         member = self.session.member
         if not (held.proven and self.identity.derived):
-            self._grumble.say("name", f"{member} waits to join {self.key}: {held.message}", logging.ERROR)
+            self.grumble.say("name", f"{member} waits to join {self.key}: {held.message}", logging.ERROR)
             return
         suffixed = MemberId(f"{self.identity.member}-{self.entropy.nonce()[:SUFFIX_LENGTH]}")
         _LOG.warning("%s: another instance lives under this name, going on as %s", member, suffixed)
@@ -281,9 +284,9 @@ class Member:
     def _unanswered(self, error: Exception) -> None:
         self._take(unanswered(self.session))
         why = str(error) or "no answer in time"
-        self._grumble.say("coordinator", f"{self.session.member}: no heartbeat of {self.key} was answered: {why}")
+        self.grumble.say("coordinator", f"{self.session.member}: no heartbeat of {self.key} was answered: {why}")
 
     def _note_lateness(self, now: Instant) -> None:
         late = self.heartbeat_late = Millis(now - self._beat_at) if self._beat_at > 0 else Millis(0)
         if late > self.session.heartbeat_ms:
-            self._grumble.say("late", f"{self.session.member}: a heartbeat went out {late} ms late")
+            self.grumble.say("late", f"{self.session.member}: a heartbeat went out {late} ms late")

@@ -10,6 +10,7 @@ import attrs
 from streamshard.adapters.client.batching import GroupedReads
 from streamshard.adapters.client.member import Member, Order, Report
 from streamshard.adapters.client.message import Batch, Message
+from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.run import Pace, ShardRun, Tools
 from streamshard.adapters.client.settling import Grip
 from streamshard.adapters.client.status import MemberStatus
@@ -53,6 +54,8 @@ class Reading:
     hooks: Hooks
     pace: Pace = attrs.field(factory=Pace)
     max_workers: int = 16
+    grumble: Grumble | None = None
+    """Shared with whoever suffers from the same troubles."""
 
 
 class Poller:
@@ -62,7 +65,8 @@ class Poller:
         self._reading = reading
         self._loop = asyncio.get_running_loop()
         self._workers = asyncio.Semaphore(reading.max_workers)
-        self._tools = Tools(log, GroupedReads(log), waiter, self._workers, clock, entropy, reading.handle)
+        shared = (log, GroupedReads(log), waiter, self._workers, clock, entropy)
+        self._tools = Tools(*shared, reading.handle, reading.grumble)
         self._runs: dict[ShardIndex, ShardRun] = {}
         self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}
         self._member: Member | None = None

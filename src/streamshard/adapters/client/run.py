@@ -59,6 +59,8 @@ class Tools:
     entropy: Entropy
     handle: Callable[[Message | Batch], Awaitable[None]]
     """Hands over to the application; its failures are its own affair and don't come back."""
+    grumble: Grumble | None = None
+    """Shared with others, so that one trouble of many shards is said once."""
 
 
 class ShardRun:
@@ -70,7 +72,7 @@ class ShardRun:
         self.discarded = 0
         """Records that were trimmed or deleted while pending: acknowledged, never handed over."""
         self._pace, self._tools, self._grip = pace, tools, grip
-        self._grumble = Grumble(_LOG, tools.clock)
+        self._grumble = tools.grumble or Grumble(_LOG, tools.clock)
         self._settlement = Settlement(access, tools.log, grip, self._grumble, pace.ack_del)
         self._ledger = self._settlement.ledger
         self._hand: deque[Record] = deque()
@@ -149,6 +151,8 @@ class ShardRun:
         if access is not Access.OK:
             await self._turned_away(access)
             return
+        if self._troubles:
+            self._grumble.over("redis", f"{self.key}: Redis answers again")
         self._troubles, self._read_at = 0, self._tools.clock.boot()
         self._position, self._cursor = position, cursor
         if not self._stopping.is_set():
