@@ -54,6 +54,7 @@ cli = LazyGroup(
         "reshard": (f"{_PACKAGE}.reshard:reshard", "See what a change of the shard count waits for, or take it back."),
         "dlq": (f"{_PACKAGE}.dlq:dlq", "See, redrive and drop what consumers gave up."),
         "repair": (f"{_PACKAGE}.repair:repair", "Mend what was damaged behind the coordinators' back."),
+        "acl-rules": (f"{_PACKAGE}.acl_rules:acl_rules", "Print what an account at Redis has to be allowed."),
         "route": (f"{_PACKAGE}.route:route", "Say which shard a key belongs to."),
         "version": (f"{_PACKAGE}.version:version", "Print the version."),
     },
