@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 import attrs
@@ -72,7 +72,7 @@ class Grant:
 class Asked:
     """For whom rules are wanted, and for which servers."""
 
-    role: Role
+    roles: tuple[Role, ...]
     prefixes: tuple[StreamPrefix, ...] = (EVERY_STREAM,)
     topology: Topology = Topology.STANDALONE
     redis: Release | None = None
@@ -180,13 +180,18 @@ TABLE: Mapping[Role, tuple[Grant, ...]] = {
 
 def grants(asked: Asked) -> tuple[Grant, ...]:
     """What of the table concerns these servers."""
-    chosen = [grant for grant in TABLE[asked.role] if asked.only is None or grant.part is asked.only]
+    chosen = [grant for grant in _all(asked) if asked.only is None or grant.part is asked.only]
     return tuple(attrs.evolve(grant, needs=_needs(grant, asked)) for grant in chosen)
+
+
+def _all(asked: Asked) -> Iterator[Grant]:
+    for role in dict.fromkeys(asked.roles):
+        yield from TABLE[role]
 
 
 def left_out(asked: Asked) -> tuple[Need, ...]:
     """What is not granted because not every server has it."""
-    return tuple(n for grant in TABLE[asked.role] for n in grant.needs if n.since and not _has(asked.redis, n.since))
+    return tuple(n for grant in _all(asked) for n in grant.needs if n.since and not _has(asked.redis, n.since))
 
 
 def rules(asked: Asked, secret: str = PASSWORD) -> tuple[str, ...]:

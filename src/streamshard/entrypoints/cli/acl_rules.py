@@ -61,7 +61,7 @@ def _secret(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 @click.command(name="acl-rules")
-@click.argument("role", type=click.Choice([role.value for role in Role]))
+@click.argument("roles", nargs=-1, required=True, type=click.Choice([role.value for role in Role]))
 @click.option("--stream", "prefixes", multiple=True, callback=_prefixes, help="Only for this stream; may be repeated.")
 @click.option("--user", callback=_name, help="The account's name.  [default: streamshard-ROLE]")
 @click.option(
@@ -78,17 +78,18 @@ def _secret(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="setuser", show_default=True, help="For redis-cli, or else."
 )
-def acl_rules(role: str, user: str | None, secret: str, output: str, **given: Any) -> None:
-    """Print what an account for ROLE has to be allowed at Redis, and no more."""
-    asked = _asked(Role(role), **given)
-    click.echo(_told(asked, user or f"streamshard-{role}", secret, output))
+def acl_rules(roles: tuple[str, ...], user: str | None, secret: str, output: str, **given: Any) -> None:
+    """Print what an account for one or several roles has to be allowed at Redis, and no more."""
+    asked = _asked(roles, **given)
+    click.echo(_told(asked, user or f"streamshard-{'-'.join(roles)}", secret, output))
     _note(asked, secret)
 
 
-def _asked(role: Role, topology: str, only: str | None, **rest: Any) -> Asked:
-    asked = Asked(role, topology=Topology(topology), only=Part(only) if only else None, **rest)
+def _asked(roles: tuple[str, ...], topology: str, only: str | None, **rest: Any) -> Asked:
+    chosen = tuple(map(Role, roles))
+    asked = Asked(chosen, topology=Topology(topology), only=Part(only) if only else None, **rest)
     if not grants(asked):
-        raise InvalidRequest(f"--only: a {role.value} has nothing to do with {only}")
+        raise InvalidRequest(f"--only: a {' or '.join(roles)} has nothing to do with {only}")
     return asked
 
 
