@@ -171,7 +171,7 @@ class Coordinator:
     def _group_survey(self, known: KnownGroup) -> GroupSurvey:
         heard = {instance: sighting.since for instance, sighting in known.sight.rows.items()}
         vacant = self._ticking.vacancies.of(known.record.key)
-        return GroupSurvey(known.record, heard, len(known.sight.to_drain), vacant)
+        return GroupSurvey(known.record, heard, len(known.sight.to_drain), vacant, dict(known.rows))
 
     async def health(self) -> Health:
         """Measure; never raises."""

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import attrs
 
-from streamshard.core.group import GroupRecord
+from streamshard.core.group import GroupRecord, Row
 from streamshard.core.ids import GroupKey, InstanceId, Instant, Millis, ShardIndex, StreamPrefix, WallMillis
 from streamshard.core.queries import is_present
 from streamshard.core.stream import StreamRecord
@@ -23,8 +23,9 @@ class GroupSurvey:
     """Since when this coordinator has seen no renewal of an instance, on its boot clock."""
     to_drain: int
     """Holdings that have to be given up."""
-    vacant: Vacant
-    """Shards that nobody present holds, since a tick first saw that."""
+    vacant: Vacant | None = None
+    """Shards that nobody present holds, since a tick first saw that; None before the first tick."""
+    rows: Mapping[InstanceId, Row] = attrs.field(factory=dict)
 
     def silent_ms(self, instance: InstanceId, now: Instant) -> Millis | None:
         """How long ago the instance was last heard of; None for one that is not watched."""
@@ -68,10 +69,10 @@ class Vacancies:
         vacant = {shard: known.get(shard, now) for shard in record.layout if not is_read(record, shard)}
         self._seen[record.key] = (record, MappingProxyType(vacant))
 
-    def of(self, key: GroupKey) -> Vacant:
-        """Of one group."""
+    def of(self, key: GroupKey) -> Vacant | None:
+        """Of one group; None if no tick has looked at it."""
         seen = self._seen.get(key)
-        return {} if seen is None else seen[1]
+        return None if seen is None else seen[1]
 
     def keep(self, keys: Mapping[GroupKey, object]) -> None:
         """Forget every group but these."""

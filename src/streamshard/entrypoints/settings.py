@@ -12,10 +12,12 @@ from streamshard.adapters import redis_url
 from streamshard.core.ids import Millis
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
+from streamshard.entrypoints.http.metrics_recorder import Detail
 from streamshard.errors import ConfigurationError
 
 Value = TypeVar("Value")
 
+MOST_MEMBERS_SHOWN = 100_000
 MEMORY = "memory:"
 SQLITE = "sqlite:///"
 
@@ -64,6 +66,8 @@ OPTIONS = (
     Option("rebalance_timeout", "60s", "How long a member may take to give a shard up."),
     Option("routing_lease", "60s", "How long producers may use a routing without a refresh."),
     Option("default_shards", "12", "Shards of a stream that is created without a count."),
+    Option("metrics_members", "200", "Members of a group up to which metrics show each one; 0 shows none."),
+    Option("metrics_shards", "10000", "Shards of a group up to which metrics show each one; 0 shows none."),
 )
 
 
@@ -77,6 +81,7 @@ class ServeSettings:
     redis: str = "redis://127.0.0.1:6379"
     timing: Timing = attrs.field(factory=Timing)
     default_shards: int = 12
+    detail: Detail = attrs.field(factory=Detail)
 
 
 def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
@@ -95,10 +100,14 @@ def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str
         routing_lease_ms=reader.read("routing_lease", duration),
     )
     shards = reader.read("default_shards", _whole(1, MAX_SHARDS))
+    detail = Detail(
+        most_members=reader.read("metrics_members", _whole(0, MOST_MEMBERS_SHOWN)),
+        most_shards=reader.read("metrics_shards", _whole(0, MAX_SHARDS)),
+    )
     problems = reader.problems or [_in_arguments(problem) for problem in timing.problems()]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return ServeSettings(host, port, store, redis, timing, shards)
+    return ServeSettings(host, port, store, redis, timing, shards, detail)
 
 
 class _Reader:

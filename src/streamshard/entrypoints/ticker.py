@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import attrs
 from streamshard.core.chronicle import Event
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
+from streamshard.core.tally import SLOW, Histogram
 from streamshard.errors import StreamshardError
 
 logger = logging.getLogger(__name__)
@@ -119,16 +121,22 @@ def _complain(error: Exception) -> None:
 
 
 class Chronicling:
-    """Ticks a coordinator, and logs one line for each change that this coordinator made since."""
+    """Ticks a coordinator, and logs one line for each change that this coordinator made since.
 
-    def __init__(self, coordinator: Eventful) -> None:
+    How long each tick took is noted in ``durations``, for the metrics.
+    """
+
+    def __init__(self, coordinator: Eventful, durations: Histogram | None = None) -> None:
         self._coordinator = coordinator
+        self._durations = durations or Histogram(SLOW)
 
     async def tick(self) -> None:
         """As the coordinator's own; what it did before it failed is logged too."""
+        began = time.perf_counter()
         try:
             await self._coordinator.tick()
         finally:
+            self._durations.note(time.perf_counter() - began)
             for event, shards in _together(self._coordinator.drain_events()).items():
                 logger.log(logging.WARNING if event.kind in ALARMING else logging.INFO, "%s", _line(event, shards))
 

@@ -43,7 +43,7 @@ async def service(settings: ServeSettings, world: "MemoryStreams | None" = None)
     Raises `ConfigurationError`, `UnsupportedSchema` or `StoreUnavailable` if the store can't be used.
     """
     clock, entropy = SystemClock(), SystemEntropy()
-    recorder = Recorder()
+    recorder = Recorder(settings.detail)
     store = await _store(settings.store, recorder)
     async with contextlib.AsyncExitStack() as opened:
         opened.push_async_callback(store.close)

@@ -43,7 +43,7 @@ class TestVacancies:
 
         vacancies.keep({})
 
-        assert vacancies.of(KEY) == {}
+        assert vacancies.of(KEY) is None
 
 
 class TestReaders:
@@ -85,9 +85,8 @@ class TestSurvey:
         assert node.calls() == []
         record = node.site.group
         heard = {first.instance: Instant(survey.now - 700)}
-        assert survey == Survey(
-            survey.now, node.clock.wall(), True, (node.site.stream,), (GroupSurvey(record, heard, 0, {}),)
-        )
+        expected = GroupSurvey(record, heard, 0, {}, node.desk.groups[KEY].rows)
+        assert survey == Survey(survey.now, node.clock.wall(), True, (node.site.stream,), (expected,))
 
     def test_a_stream_is_found_by_its_prefix(self) -> None:
         survey = settled()[0].coordinator.survey()
@@ -103,6 +102,7 @@ class TestSurvey:
         node.site.pass_time(4_000, node)
 
         (seen,) = node.coordinator.survey().groups
+        assert seen.vacant is not None
         assert list(seen.vacant) == [S0, S1]
         assert all(expired - 2_000 <= since <= expired for since in seen.vacant.values())
         assert seen.silent_ms(first.instance, node.clock.boot()) is None

@@ -39,6 +39,7 @@ from streamshard.entrypoints.http.faults import (
 )
 from streamshard.entrypoints.http.grafana import Grafana
 from streamshard.entrypoints.http.members import Members
+from streamshard.entrypoints.http.metrics import Metrics
 from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder, RouteRecorder, now
 from streamshard.entrypoints.http.monitor import Monitor
 from streamshard.entrypoints.http.operations import (
@@ -96,7 +97,7 @@ def resources(
         **_administered(coordinator, traffic, views),
         **_monitored(Monitor(coordinator, monitoring, views), views),
         **_drawn(Grafana(coordinator, monitoring)),
-        **_outside(Probes(coordinator, traffic), Docs()),
+        **_outside(Probes(coordinator, traffic), Metrics(coordinator, traffic, inspector), Docs()),
     }
 
 
@@ -151,10 +152,11 @@ def _drawn(grafana: Grafana) -> dict[str, Methods]:
     }
 
 
-def _outside(probes: Probes, docs: Docs) -> dict[str, Methods]:
+def _outside(probes: Probes, metrics: Metrics, docs: Docs) -> dict[str, Methods]:
     return {
         "/livez": {"GET": probes.live},
         "/readyz": {"GET": probes.ready},
+        "/metrics": {"GET": metrics.metrics},
         "/openapi.json": {"GET": docs.openapi},
         "/docs": {"GET": docs.page},
         "/docs/page.css": {"GET": docs.style},

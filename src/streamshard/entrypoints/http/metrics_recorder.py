@@ -7,6 +7,8 @@ locks, looks up labels or makes objects: a recorder is found once, and then adds
 from bisect import bisect_left
 from time import perf_counter
 
+import attrs
+
 from streamshard.core.replies import Status
 from streamshard.core.tally import SLOW, Histogram
 
@@ -61,10 +63,21 @@ class HeartbeatRecorder(Histogram):
         self.seconds += took
 
 
-class Recorder:
-    """Everything that one coordinator's process counts outside the core."""
+@attrs.frozen
+class Detail:
+    """How much the metrics tell of single members and shards; above it they tell of the group alone."""
 
-    def __init__(self) -> None:
+    most_members: int = 200
+    """A group with more, or any with 0, has no series of its members."""
+    most_shards: int = 10_000
+    """A group with more, or any with 0, has no series of its shards."""
+
+
+class Recorder:
+    """Everything that one coordinator's process counts outside the core, and how much of it all is shown."""
+
+    def __init__(self, detail: Detail | None = None) -> None:
+        self.detail = detail or Detail()
         self.heartbeats = HeartbeatRecorder()
         self.routes: dict[tuple[str, str], RouteRecorder] = {}
         """By path template and method; made when the application is, but for what nobody serves."""

@@ -231,6 +231,7 @@ DASHBOARDS: tuple[Operation, ...] = (
 OUTSIDE: tuple[Operation, ...] = (
     Operation("GET", "/livez", "live", "The process lives.", answers.Probe),
     Operation("GET", "/readyz", "ready", "The metadata store answers.", answers.Probe),
+    Operation("GET", "/metrics", "getMetrics", "Everything that is counted and measured.", "text/plain"),
     Operation("GET", "/openapi.json", "getDocument", "This document.", dict[str, Any]),
     Operation("GET", "/docs", "getDocs", "This document, to be read.", "text/html"),
     Operation("GET", "/docs/page.css", "getDocsStyle", "How it looks.", "text/css"),

@@ -47,7 +47,9 @@ def serve(settings: ServeSettings) -> None:
 async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
     async with service(settings) as built:
         traffic = Traffic(built.recorder)
-        ticker = Ticker(Chronicling(built.coordinator), built.clock, settings.timing.tick_ms, traffic.let_pass)
+        ticker = Ticker(
+            Chronicling(built.coordinator, built.recorder.ticks), built.clock, settings.timing.tick_ms, traffic.let_pass
+        )
         server = _Server(
             create_app(built.coordinator, traffic=traffic, guard=_own_callers, inspector=built.inspector), traffic
         )
