@@ -182,6 +182,7 @@ class Coordinator:
             loop=self._loop_health(),
             invariant_violations=self._ticking.violations(),
             cooperative_groups=self._cooperative_groups(),
+            unread_shards=self._ticking.unread.lines(),
         )
 
     async def _store_health(self) -> str:

@@ -125,8 +125,8 @@ class Row:
     lease_ms: Millis
     available: int = 0
     progress: tuple[ShardProgress, ...] = ()
-    late: Millis = Millis(0)
-    """By how much the renewal left its sender after its time; only for display."""
+    late: Millis | None = None
+    """By how much the renewal left its sender after its time; only for display, None: it does not say."""
 
 
 def _members(members: Mapping[MemberId, Member]) -> Mapping[MemberId, Member]:

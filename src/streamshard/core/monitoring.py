@@ -9,7 +9,7 @@ from streamshard.core.inspection import Page, StreamInspector, Wanted
 from streamshard.core.invariants import group_violations
 from streamshard.core.offsets import Offsets, offsets
 from streamshard.core.presence import Presence, presences
-from streamshard.core.queries import GroupView
+from streamshard.core.queries import FrozenGroup, GroupView
 from streamshard.core.reading import Reading
 from streamshard.core.stream import StreamRecord
 from streamshard.core.stream_shape import readable
@@ -31,6 +31,12 @@ class Monitoring:
             with contextlib.suppress(NotFound, MetadataCorrupt):
                 found.append(await self._reading.stream(prefix))
         return tuple(found)
+
+    async def groups(self) -> tuple[tuple[GroupView, ...], tuple[FrozenGroup, ...]]:
+        """Every group, sorted by key: those that can be read, and those that nothing is done to."""
+        views, unreadable = await self._reading.groups_and_frozen()
+        broken = [FrozenGroup(k, "; ".join(known.broken)) for k, known in self._desk.groups.items() if known.broken]
+        return views, tuple(sorted((*unreadable, *broken), key=lambda group: group.key))
 
     def presences(self, view: GroupView) -> Mapping[InstanceId, Presence]:
         """When this coordinator last heard of each instance; empty for a group it has not watched yet."""

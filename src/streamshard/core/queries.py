@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamshard.core.group import GroupRecord, Holding, Row
-from streamshard.core.ids import InstanceId
+from streamshard.core.ids import GroupKey, InstanceId
 from streamshard.core.stream import DrainLook, GroupEntry, Resharding, StreamRecord
 
 
@@ -63,6 +63,14 @@ class GroupView:
 
 
 @attrs.frozen
+class FrozenGroup:
+    """A group that nothing is done to, because its record can't be trusted."""
+
+    key: GroupKey
+    reason: str
+
+
+@attrs.frozen
 class MigrationView:
     """A resharding and why it waits, if it does."""
 
@@ -84,6 +92,8 @@ class Health:
     invariant_violations: tuple[str, ...] = ()
     cooperative_groups: tuple[str, ...] = ()
     """Groups whose exclusivity rests on clients that are trusted to stop; by choice, so no ailment."""
+    unread_shards: tuple[str, ...] = ()
+    """Shards that somebody holds and does not read, each with who and for how long: the member's ailment, not ours."""
 
     @property
     def exclusivity(self) -> Exclusivity:

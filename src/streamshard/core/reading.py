@@ -5,7 +5,7 @@ import contextlib
 from streamshard.core.desk import Desk
 from streamshard.core.group import GroupRecord
 from streamshard.core.ids import GroupKey, ReshardingId, StreamPrefix
-from streamshard.core.queries import GroupView, MigrationView
+from streamshard.core.queries import FrozenGroup, GroupView, MigrationView
 from streamshard.core.replies import Routing
 from streamshard.core.stream import (
     ENDED,
@@ -65,19 +65,26 @@ class Reading:
         return GroupView(stream, snapshot.record, snapshot.rows)
 
     async def groups(self) -> tuple[GroupView, ...]:
-        """Every readable group, sorted by key; frozen ones are left out and stand in health."""
+        """Every readable group, sorted by key."""
+        return (await self.groups_and_frozen())[0]
+
+    async def groups_and_frozen(self) -> tuple[tuple[GroupView, ...], tuple[FrozenGroup, ...]]:
+        """Every group, sorted by key: those that can be read, and those whose record can't be trusted."""
         views: list[GroupView] = []
+        frozen: list[FrozenGroup] = []
         for prefix in await self._desk.store.prefixes():
             with contextlib.suppress(NotFound, MetadataCorrupt):
-                views += await self._readable(await self._desk.load_stream(prefix))
-        return tuple(views)
+                await self._sort(await self._desk.load_stream(prefix), views, frozen)
+        return tuple(views), tuple(frozen)
 
-    async def _readable(self, stream: StreamRecord) -> list[GroupView]:
-        views: list[GroupView] = []
+    async def _sort(self, stream: StreamRecord, views: list[GroupView], frozen: list[FrozenGroup]) -> None:
         for entry in _active(stream):
-            with contextlib.suppress(NotFound, MetadataCorrupt):
-                views.append(await self._view(stream, GroupKey(stream.prefix, entry.name)))
-        return views
+            key = GroupKey(stream.prefix, entry.name)
+            with contextlib.suppress(NotFound):
+                try:
+                    views.append(await self._view(stream, key))
+                except MetadataCorrupt as broken:
+                    frozen.append(FrozenGroup(key, broken.message))
 
     async def migration(self, prefix: StreamPrefix, resharding: ReshardingId) -> MigrationView:
         """Raise `StreamNotFound` or `MigrationNotFound`."""

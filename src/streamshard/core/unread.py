@@ -78,6 +78,14 @@ class UnreadWatch:
         """Of one group, as the last tick found it."""
         return self._found.get(key, {})
 
+    def lines(self) -> tuple[str, ...]:
+        """All of them, each in a sentence."""
+        return tuple(
+            f"{key} shard {shard}: {_why(unread)}"
+            for key, found in sorted(self._found.items())
+            for shard, unread in found.items()
+        )
+
     def keep(self, keys: Collection[GroupKey]) -> None:
         """Forget every group but these."""
         self._found = {key: found for key, found in self._found.items() if key in keys}

@@ -80,7 +80,7 @@ def test_a_group_is_described_with_owner_state_and_token(run: Run) -> None:
     assert ["LAG", "0"] in rows
     assert ["SHARD", "KEY", "OWNER", "STATE", "TOKEN", "LAG", "PENDING", "AGE", "NEXT-OWNER", "PHASE"] in rows
     assert ["0", "owned:0", "web-m0", "OWNED", str(grant["token"]), "0", "0", "0s", "-", "OPEN"] in rows
-    assert ["web-m0", "ACTIVE", str(first["memberEpoch"]), "0", "-", "1", "0" * 31 + "1"] in rows
+    assert ["web-m0", "ACTIVE", str(first["memberEpoch"]), "0", "-", "1", "-", "0" * 31 + "1"] in rows
     assert [row[1:] for row in rows if row[1:2] == ["granted"]] == [["granted", "web-m0", "shard", "0:", "its", "turn"]]
     assert "\x1b[" not in told
 

@@ -52,9 +52,10 @@ def test_a_group_is_created_with_its_stream_and_shown() -> None:
             "currentAssignmentSummary": {},
             "quarantine": None,
             "exclusivity": "fenced",
+            "unreadShards": [],
         }
         assert shown.json() == watched.json()
-        assert listed.json() == {"groups": [shown.json()]}
+        assert listed.json() == {"groups": [shown.json()], "frozen": []}
 
     asyncio.run(scenario())
 

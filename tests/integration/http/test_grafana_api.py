@@ -97,6 +97,9 @@ def test_a_member_is_one_row() -> None:
             "activeConsumerWorkers": 0,
             "lastHeartbeatAt": 0,
             "memberLeaseExpiresAt": 0,
+            "handlingMs": None,
+            "heartbeatLatenessMs": None,
+            "unreadShardCount": 0,
         }
 
     asyncio.run(scenario())

@@ -61,6 +61,8 @@ PROGRESS = {
     "updatedAt": "2026-01-01T00:00:00Z",
     "inFlight": 2,
     "readState": "READING",
+    "lastReadAgeMs": 40,
+    "handlingMs": 2000,
 }
 EVERYTHING: dict[str, Any] = {
     **FULL,
@@ -71,6 +73,7 @@ EVERYTHING: dict[str, Any] = {
     "view": "opaque",
     "advertisedUrl": "http://10.0.0.1",
     "clientVersion": "1.0",
+    "latenessMs": 100,
     "later": {"field": 1},
 }
 
@@ -101,10 +104,13 @@ def test_every_field_reaches_the_command() -> None:
         owned=(ShardIndex(1), ShardIndex(5)),
         revoking=(ShardIndex(2),),
         progress=(
-            ShardProgress(ShardIndex(5), RecordId("7-1"), None, RecordId("6-0"), 3, in_flight=2, read_state="READING"),
+            ShardProgress(
+                ShardIndex(5), RecordId("7-1"), None, RecordId("6-0"), 3, 2, "READING", Millis(40), Millis(2_000)
+            ),
         ),
         advertised_url="http://10.0.0.1",
         client_version="1.0",
+        late=Millis(100),
     )
 
 
@@ -116,7 +122,7 @@ def test_the_epochs_meaning_is_decoded_at_the_edge(epoch: int, intent: Intent) -
 def test_an_older_client_is_numbered_by_its_metadata_version() -> None:
     beat = heartbeat(decode_heartbeat(raw(BARE)))
 
-    assert (beat.instance, beat.seq, beat.holds) == (None, Seq(7), ())
+    assert (beat.instance, beat.seq, beat.holds, beat.late) == (None, Seq(7), (), None)
 
 
 @pytest.mark.parametrize(

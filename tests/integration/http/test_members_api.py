@@ -187,6 +187,7 @@ def test_health_is_measured_and_readiness_follows_it() -> None:
             "invariantViolations": [],
             "exclusivity": "fenced",
             "cooperativeGroups": [],
+            "unreadShards": [],
         }
         assert (ready.status_code, ready.json(), head.status_code) == (200, {"status": "UP"}, 200)
 

@@ -1,6 +1,7 @@
 """Monitoring over HTTP: what people see of members, lag, records and the past."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ PROGRESS = {
     "pendingCount": 2,
     "inFlight": 1,
     "readState": "READING",
+    "lastReadAgeMs": 40,
+    "handlingMs": 2_000,
 }
 
 THE_SHARD = {
@@ -96,7 +99,7 @@ def test_a_member_is_shown_with_its_signs_of_life_and_its_progress() -> None:
             answer = await owning(service, ticked=True)
             service.clock.advance(1_500)
             reported = holding(answer, 9, shardProgress=[PROGRESS], clientVersion="1.2", advertisedUrl="http://web")
-            await service.http.post(HEARTBEAT, json=reported)
+            await service.http.post(HEARTBEAT, json={**reported, "latenessMs": 100})
             service.clock.advance(500)
             (member,) = (await get(service, MONITORED + "/members"))["members"]
 
@@ -121,7 +124,56 @@ def test_a_member_is_shown_with_its_signs_of_life_and_its_progress() -> None:
             "advertisedUrl": "http://web",
             "clientVersion": "1.2",
             "standby": False,
+            "handlingMs": 2_000,
+            "heartbeatLatenessMs": 100,
+            "unread": [],
         }
+
+    asyncio.run(scenario())
+
+
+def unread(age: int) -> dict[str, Any]:
+    """What a member says of shard 1 that it has not read for so long, though nothing keeps it from that."""
+    return {**PROGRESS, "inFlight": 0, "handlingMs": None, "lastReadAgeMs": age}
+
+
+def test_a_shard_that_is_held_and_not_read_is_shown_wherever_people_look() -> None:
+    async def scenario() -> None:
+        async with running() as service:
+            free = {"runtimeMaxConcurrency": 1, "availableConcurrency": 1}
+            answer = await owning(service, shardProgress=[unread(9_001)], runtimeConsumerCapacity=free)
+            await service.tick()
+            group = await get(service, GROUP)
+            (listed,) = (await get(service, "/coord/v1/monitoring/groups"))["groups"]
+            (member,) = (await get(service, MONITORED + "/members"))["members"]
+            shards = (await get(service, MONITORED + "/assignments"))["shards"]
+            health = await get(service, "/coord/v1/monitoring/health")
+            report = holding(answer, 9, shardProgress=[unread(0)], runtimeConsumerCapacity=free)
+            await service.http.post(HEARTBEAT, json=report)
+            await service.tick()
+            later = await get(service, GROUP)
+            healthy = await get(service, "/coord/v1/monitoring/health")
+
+        told = "orders/billing shard 1: web-m0 holds it and has not read it for 9 s: no handler of it runs, so it could"
+        assert group["unreadShards"] == listed["unreadShards"] == member["unread"] == [{"shardIndex": 1}]
+        assert [shard["unreadMs"] for shard in shards] == [None, 9_001]
+        assert (health["unreadShards"], health["status"]) == ([told], "UP")
+        assert (later["unreadShards"], healthy["unreadShards"]) == ([], [])
+
+    asyncio.run(scenario())
+
+
+def test_a_member_that_does_not_tell_when_it_reads_is_never_said_to_be_remiss() -> None:
+    async def scenario() -> None:
+        async with running() as service:
+            known = {name: value for name, value in PROGRESS.items() if name not in ("lastReadAgeMs", "handlingMs")}
+            await owning(service, shardProgress=[known])
+            group = await get(service, GROUP)
+            (member,) = (await get(service, MONITORED + "/members"))["members"]
+
+        assert group["unreadShards"] == []
+        assert (member["handlingMs"], member["heartbeatLatenessMs"]) == (None, None)
+        assert member["shardProgress"][0]["lastReadAgeMs"] is None
 
     asyncio.run(scenario())
 

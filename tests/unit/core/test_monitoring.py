@@ -16,9 +16,11 @@ from streamshard.core.coordinator import Coordinator
 from streamshard.core.ids import Epoch, GroupKey, GroupName, InstanceId, MemberId, Seq, ShardIndex, StreamPrefix
 from streamshard.core.inspection import Direction, Wanted
 from streamshard.core.monitoring import Monitoring
+from streamshard.core.queries import FrozenGroup
 from streamshard.core.settings import CoordinatorSettings
-from streamshard.errors import GroupNotFound, NotFound, StreamUnavailable
+from streamshard.errors import GroupNotFound, MetadataCorrupt, NotFound, StreamUnavailable
 from streamshard.testing.clock import ManualClock, SeededEntropy
+from tests.unit.core.driving import AUDIT, BILLING, Site, create
 
 KEY = GroupKey(StreamPrefix("orders"), GroupName("billing"))
 ANN = Author("ann", "because")
@@ -47,6 +49,29 @@ def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
         await scenario(Scene(coordinator, monitoring, clock, world))
 
     asyncio.run(main())
+
+
+def test_a_group_that_nothing_is_done_to_is_listed_with_why() -> None:
+    site = Site(empty=True)
+    node = site.node()
+    node.run(node.coordinator.create_stream(create(2, BILLING, AUDIT.group)))
+    node.store.trouble = lambda name, given: (
+        MetadataCorrupt("bits have flipped") if name == "load_group" and given == (KEY,) else None
+    )
+    views, frozen = node.run(node.coordinator.monitoring().groups())
+
+    assert [view.record.key for view in views] == [AUDIT]
+    assert frozen == (FrozenGroup(KEY, "bits have flipped"),)
+
+
+def test_a_group_that_a_forbidden_step_has_changed_is_listed_as_frozen_too() -> None:
+    node = Site().node()
+    node.tick()
+    node.desk.groups[KEY].broken = ("the group epoch ran backwards",)
+
+    _, frozen = node.run(node.coordinator.monitoring().groups())
+
+    assert frozen == (FrozenGroup(KEY, "the group epoch ran backwards"),)
 
 
 def test_every_stream_is_listed_also_one_without_groups() -> None:

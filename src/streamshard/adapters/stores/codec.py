@@ -67,7 +67,7 @@ def dump_group(record: AnyGroup) -> bytes:
 def dump_row(row: Row) -> bytes:
     """Encode a renewal row; raises `InvalidRequest` if a value has no encoding."""
     # Written by every heartbeat: what tells one from the next is put around what mostly stays the same.
-    if not all(0 <= number <= MAX_WHOLE for number in (row.seq, row.lease_ms, row.available, row.late)):
+    if not all(0 <= number <= MAX_WHOLE for number in (row.seq, row.lease_ms, row.available, row.late or 0)):
         return _dump(row, f"row of instance {row.instance!r}")
     try:
         body = _ROW % (
@@ -77,7 +77,7 @@ def dump_row(row: Row) -> bytes:
             row.lease_ms,
             row.available,
             _progress(row.progress),
-            f',"late":{row.late}' if row.late else "",
+            "" if row.late is None else f',"late":{row.late}',
         )
         return _sealed(FIRST_SCHEMA, body.encode())
     except (Malformed, UnicodeEncodeError) as why:

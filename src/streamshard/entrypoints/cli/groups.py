@@ -27,6 +27,8 @@ MINUTE = 60
 UNKNOWN: Json = {"lag": None, "pendingCount": None, "oldestUnackedAgeSeconds": None, "lastGeneratedId": None}
 """What is said of a shard that Redis can't be asked about."""
 COOPERATIVE = "cooperative"
+UNREAD = "UNREAD"
+"""A shard that is held and not read; how it came to be held is of less interest then."""
 
 
 @click.group()
@@ -41,7 +43,7 @@ def list_() -> None:
     """List every group."""
     with coordinator() as api:
         found = api.get("monitoring", "groups")
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             f"{group['streamPrefix']}/{group['consumerGroup']}",
             group["state"],
@@ -52,7 +54,12 @@ def list_() -> None:
         )
         for group in found["groups"]
     ]
+    rows += [_frozen(group) for group in found.get("frozen", ())]
     emit(found, table(("GROUP", "STATE", "SHARDS", "MEMBERS", "HELD", "EPOCH"), rows))
+
+
+def _frozen(group: Json) -> tuple[object, ...]:
+    return f"{group['streamPrefix']}/{group['consumerGroup']}", group["state"], None, None, None, None
 
 
 @groups.command()
@@ -104,6 +111,8 @@ def _summary(group: Json, members: list[Json], shards: list[Json]) -> str:
     ]
     if group["quarantine"] is not None:
         pairs.append(("QUARANTINE", group["quarantine"]))
+    if group.get("unreadShards"):
+        pairs.append(("UNREAD", f"shards {_indexes(group['unreadShards'])}: held, and not read"))
     if group["exclusivity"] == COOPERATIVE:
         pairs.append(("EXCLUSIVITY", f"{COOPERATIVE}: clients without fenced reads may join"))
     return facts(pairs)
@@ -140,7 +149,7 @@ def _shards(shards: list[Json]) -> str:
             shard["shardIndex"],
             shard["streamKey"],
             shard["owner"],
-            shard["state"],
+            shard["state"] if shard.get("unreadMs") is None else UNREAD,
             shard["token"],
             _known(shard["lag"]),
             _known(shard["pendingCount"]),
@@ -170,11 +179,18 @@ def _members(members: list[Json]) -> str:
             _indexes(member["currentAssignment"]),
             _indexes(member["revoking"]),
             member["runtimeMaxConcurrency"],
+            _busy(member),
             member["instanceId"],
         )
         for member in members
     ]
-    return table(("MEMBER", "STATE", "EPOCH", "HOLDS", "REVOKING", "WORKERS", "INSTANCE"), rows)
+    return table(("MEMBER", "STATE", "EPOCH", "HOLDS", "REVOKING", "WORKERS", "BUSY", "INSTANCE"), rows)
+
+
+def _busy(member: Json) -> str | None:
+    """How long the handler has been running that runs longest."""
+    handling = member.get("handlingMs")
+    return None if handling is None else age(handling / 1000)
 
 
 def _indexes(shards: list[Json]) -> str:

@@ -26,6 +26,8 @@ _COLOURS = {
     "DRAINING": "yellow",
     "UNOWNED": "red",
     "LAPSED": "red",
+    "UNREAD": "red",
+    "FROZEN": "red",
     "EXPIRED": "red",
     "FENCED": "red",
 }

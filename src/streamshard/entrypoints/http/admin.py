@@ -75,7 +75,7 @@ class Admin:
         author = wire.author(body, request.idempotency())
         view = await self._coordinator.create_group(body.command(key, author, self._settings.max_shard_count))
         _note("group created", stream=key.prefix, group=key.group, by=body.requested_by)
-        return json_reply(201, group_answer(view, None))
+        return json_reply(201, group_answer(view, None, self._settings.timing.heartbeat_ms))
 
     async def delete_group(self, request: Request) -> Reply:
         """DELETE ``/streams/{p}/groups/{g}``."""

@@ -98,6 +98,7 @@ class Group(Answer, frozen=True):
     current_assignment_summary: dict[str, Count]
     quarantine: str | None
     exclusivity: Exclusivity
+    unread_shards: list[ShardRef]
 
 
 class StreamSummary(Answer, frozen=True):

@@ -60,8 +60,8 @@ class Grafana:
     async def members(self, request: Request) -> Reply:
         """GET ``/monitoring/grafana/members``."""
         view = await self._coordinator.group(question(request).key())
-        timeout = self._coordinator.settings.timing.rebalance_timeout_ms
-        return json_reply(200, member_rows(view, self._monitoring.presences(view), timeout))
+        timing = self._coordinator.settings.timing
+        return json_reply(200, member_rows(view, self._monitoring.presences(view), timing))
 
     async def shards(self, request: Request) -> Reply:
         """GET ``/monitoring/grafana/shards``; a name that is left out or empty stands for all of them."""

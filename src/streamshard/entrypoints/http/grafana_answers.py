@@ -56,6 +56,9 @@ class MemberRow(Answer, frozen=True):
     active_consumer_workers: Count | None
     last_heartbeat_at: Moment | None
     member_lease_expires_at: Moment | None
+    handling_ms: Count | None
+    heartbeat_lateness_ms: Count | None
+    unread_shard_count: Count
 
 
 class ShardRow(Answer, frozen=True):

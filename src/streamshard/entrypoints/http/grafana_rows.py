@@ -1,9 +1,10 @@
 """Flat rows out of the core's values."""
 
-from streamshard.core.ids import GroupKey, MemberId, Millis, ShardIndex, stream_key
+from streamshard.core.ids import GroupKey, MemberId, ShardIndex, stream_key
 from streamshard.core.inspection import Entry, Wanted
 from streamshard.core.offsets import Offsets, ShardOffset
 from streamshard.core.queries import GroupView
+from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.grafana_answers import AssignmentRow, GroupRow, MemberRow, MessageRow, ShardRow
 from streamshard.entrypoints.http.messages import fields_text, record_answer
 from streamshard.entrypoints.http.monitoring_replies import (
@@ -43,9 +44,9 @@ def group_row(found: Offsets) -> GroupRow:
     )
 
 
-def member_rows(view: GroupView, presences: Presences, timeout: Millis) -> list[MemberRow]:
+def member_rows(view: GroupView, presences: Presences, timing: Timing) -> list[MemberRow]:
     """The members, each in one line."""
-    members = [member_answer(view, member, presences, timeout) for member in view.record.members.values()]
+    members = [member_answer(view, member, presences, timing) for member in view.record.members.values()]
     return [
         MemberRow(
             stream_prefix=view.record.key.prefix,
@@ -61,6 +62,9 @@ def member_rows(view: GroupView, presences: Presences, timeout: Millis) -> list[
             active_consumer_workers=member.active_consumer_workers,
             last_heartbeat_at=member.last_heartbeat_at,
             member_lease_expires_at=member.member_lease_expires_at,
+            handling_ms=member.handling_ms,
+            heartbeat_lateness_ms=member.heartbeat_lateness_ms,
+            unread_shard_count=len(member.unread),
         )
         for member in members
     ]

@@ -17,6 +17,7 @@ from streamshard.entrypoints.http.monitoring_replies import (
     compatibility_answer,
     consumption_answer,
     events_answer,
+    frozen_answer,
     health_answer,
     member_answer,
     migrations_answer,
@@ -41,6 +42,7 @@ class Monitor:
         self._coordinator = coordinator
         self._monitoring = monitoring
         self._views = views
+        self._timing = coordinator.settings.timing
 
     async def health(self, request: Request) -> Reply:
         """GET ``/monitoring/health``."""
@@ -56,21 +58,23 @@ class Monitor:
 
     async def groups(self, request: Request) -> Reply:
         """GET ``/monitoring/groups``."""
-        found = await self._coordinator.groups()
+        found, frozen = await self._monitoring.groups()
         active = await self._views.active_by_prefix(view.stream for view in found)
-        return json_reply(200, Groups(groups=[group_answer(view, active[view.stream.prefix]) for view in found]))
+        groups = [group_answer(view, active[view.stream.prefix], self._timing.heartbeat_ms) for view in found]
+        return json_reply(200, Groups(groups=groups, frozen=[frozen_answer(group) for group in frozen]))
 
     async def members(self, request: Request) -> Reply:
         """GET ``/monitoring/streams/{p}/groups/{g}/members``."""
         view = await self._coordinator.group(request.key)
-        seen, timeout = self._monitoring.presences(view), self._coordinator.settings.timing.rebalance_timeout_ms
-        rows = [member_answer(view, member, seen, timeout) for member in view.record.members.values()]
+        seen = self._monitoring.presences(view)
+        rows = [member_answer(view, member, seen, self._timing) for member in view.record.members.values()]
         return json_reply(200, Members(members=rows))
 
     async def assignments(self, request: Request) -> Reply:
         """GET ``/monitoring/streams/{p}/groups/{g}/assignments``."""
         view = await self._coordinator.group(request.key)
-        return json_reply(200, assignments_answer(view, self._monitoring.violations(view)))
+        broken = self._monitoring.violations(view)
+        return json_reply(200, assignments_answer(view, broken, self._timing.heartbeat_ms))
 
     async def consumption(self, request: Request) -> Reply:
         """GET ``/monitoring/streams/{p}/groups/{g}/consumption``."""

@@ -36,6 +36,7 @@ class Health(Answer, frozen=True):
     invariant_violations: list[str]
     exclusivity: Exclusivity
     cooperative_groups: list[str]
+    unread_shards: list[str]
 
 
 class Session(Answer, frozen=True):
@@ -92,10 +93,20 @@ class Compatibility(Answer, frozen=True):
     coordination_versions: list[CoordinationVersion]
 
 
+class FrozenGroup(Answer, frozen=True):
+    """A group that nothing is done to, because its record can't be trusted, and why."""
+
+    stream_prefix: Prefix
+    consumer_group: GroupId
+    state: Annotated[str, one_of("FROZEN")]
+    reason: str
+
+
 class Groups(Answer, frozen=True):
     """Every group, sorted by stream and name."""
 
     groups: list[Group]
+    frozen: list[FrozenGroup]
 
 
 class Progress(Answer, frozen=True):
@@ -108,6 +119,8 @@ class Progress(Answer, frozen=True):
     pending_count: Count
     in_flight: Count
     read_state: str
+    last_read_age_ms: Count | None
+    handling_ms: Count | None
     updated_at: Moment | None
 
 
@@ -134,6 +147,9 @@ class Member(Answer, frozen=True):
     advertised_url: str | None
     client_version: str | None
     standby: bool
+    handling_ms: Count | None
+    heartbeat_lateness_ms: Count | None
+    unread: list[ShardRef]
 
 
 class Members(Answer, frozen=True):
@@ -154,6 +170,7 @@ class ShardOwnership(ShardPlace, frozen=True):
     last_token: Count | None
     pending_count: Count | None
     last_delivered_id: str | None
+    unread_ms: Count | None
 
 
 class Assignments(Answer, frozen=True):

@@ -8,10 +8,12 @@ from streamshard.core.group import GroupRecord, Holding, Member, Row, ShardProgr
 from streamshard.core.ids import GroupKey, InstanceId, MemberId, Millis, ShardIndex, WallMillis, stream_key
 from streamshard.core.offsets import Advice, Offsets, ShardOffset
 from streamshard.core.presence import Presence
-from streamshard.core.queries import GroupView, Health, MigrationView
+from streamshard.core.queries import FrozenGroup, GroupView, Health, MigrationView
 from streamshard.core.slots import hash_slot
 from streamshard.core.stream import StreamRecord
 from streamshard.core.timeline import Happening
+from streamshard.core.timing import Timing
+from streamshard.core.unread import Unread, longest_handling, unread_shards
 from streamshard.entrypoints.http import monitoring_answers as answers
 from streamshard.entrypoints.http.answers import ShardRef
 from streamshard.entrypoints.http.replies import instant, migration_answer, shard_refs
@@ -33,6 +35,14 @@ def health_answer(health: Health) -> answers.Health:
         invariant_violations=list(health.invariant_violations),
         exclusivity=health.exclusivity,
         cooperative_groups=list(health.cooperative_groups),
+        unread_shards=list(health.unread_shards),
+    )
+
+
+def frozen_answer(group: FrozenGroup) -> answers.FrozenGroup:
+    """A group that nothing is done to."""
+    return answers.FrozenGroup(
+        stream_prefix=group.key.prefix, consumer_group=group.key.group, state="FROZEN", reason=group.reason
     )
 
 
@@ -77,9 +87,10 @@ def _moment(at: WallMillis | None) -> str | None:
     return None if at is None else instant(at)
 
 
-def member_answer(view: GroupView, member: Member, presences: Presences, timeout: Millis) -> answers.Member:
+def member_answer(view: GroupView, member: Member, presences: Presences, timing: Timing) -> answers.Member:
     """A member, with its signs of life as this coordinator has seen them."""
     record, row = view.record, view.rows.get(member.instance)
+    own = {} if row is None else {member.instance: row}
     held, seen = record.held_by(member.instance), presences.get(member.instance)
     heard = None if seen is None else seen.heard_at
     meant = record.meant_for(member.id)
@@ -96,7 +107,7 @@ def member_answer(view: GroupView, member: Member, presences: Presences, timeout
         revoking=shard_refs(shard for shard, h in held.items() if is_leaving(record, shard, h)),
         last_heartbeat_at=_moment(heard),
         member_lease_expires_at=_moment(None if seen is None else seen.expires_at),
-        rebalance_timeout_ms=timeout,
+        rebalance_timeout_ms=timing.rebalance_timeout_ms,
         rebalance_deadline_at=_moment(None if seen is None else seen.drain_by),
         shard_progress=[_progress(record.key, p, heard) for p in (row.progress if row else ())],
         instance_id=member.instance,
@@ -104,6 +115,9 @@ def member_answer(view: GroupView, member: Member, presences: Presences, timeout
         advertised_url=member.advertised_url,
         client_version=member.client_version,
         standby=member.live and not meant and not held,
+        handling_ms=None if row is None else longest_handling(row),
+        heartbeat_lateness_ms=None if row is None else row.late,
+        unread=shard_refs(unread_shards(record, own, timing.heartbeat_ms)),
     )
 
 
@@ -116,6 +130,8 @@ def _progress(key: GroupKey, progress: ShardProgress, heard: WallMillis | None) 
         pending_count=progress.pending,
         in_flight=progress.in_flight,
         read_state=progress.read_state,
+        last_read_age_ms=progress.read_ago,
+        handling_ms=progress.handling_for,
         updated_at=_moment(heard),
     )
 
@@ -160,20 +176,21 @@ def by_member(owners: Mapping[ShardIndex, MemberId]) -> dict[str, list[ShardRef]
     return found
 
 
-def assignments_answer(view: GroupView, violations: tuple[str, ...]) -> answers.Assignments:
+def assignments_answer(view: GroupView, violations: tuple[str, ...], heartbeat: Millis) -> answers.Assignments:
     """Who is to read what, who may be reading it now, and under which token."""
     record = view.record
+    unread = unread_shards(record, view.rows, heartbeat)
     leaving = {shard: h.member for shard, h in record.holdings.items() if is_leaving(record, shard, h)}
     return answers.Assignments(
         target_assignment=by_member(record.targets),
         current_assignments=by_member({shard: h.member for shard, h in record.holdings.items()}),
         revoke_progress=by_member(leaving),
         invariant_violations=list(violations),
-        shards=[_ownership(view, shard) for shard in sorted({*record.layout, *record.holdings})],
+        shards=[_ownership(view, shard, unread.get(shard)) for shard in sorted({*record.layout, *record.holdings})],
     )
 
 
-def _ownership(view: GroupView, shard: ShardIndex) -> answers.ShardOwnership:
+def _ownership(view: GroupView, shard: ShardIndex, unread: Unread | None) -> answers.ShardOwnership:
     record, holding = view.record, view.record.holdings.get(shard)
     life, key = view.stream.shards.get(shard), stream_key(view.record.key.prefix, shard)
     progress = _progress_of(None if holding is None else view.rows.get(holding.instance), shard)
@@ -190,6 +207,7 @@ def _ownership(view: GroupView, shard: ShardIndex) -> answers.ShardOwnership:
         last_token=record.last_tokens.get(shard),
         pending_count=None if progress is None else progress.pending,
         last_delivered_id=None if progress is None else progress.last_delivered,
+        unread_ms=None if unread is None else unread.for_ms,
     )
 
 

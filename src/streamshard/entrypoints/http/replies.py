@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
-from streamshard.core.ids import ShardIndex, StreamPrefix, WallMillis, stream_key
+from streamshard.core.ids import Millis, ShardIndex, StreamPrefix, WallMillis, stream_key
 from streamshard.core.queries import GroupView, MigrationView, exclusivity
 from streamshard.core.replies import Routing
 from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
 from streamshard.core.stream import DrainLook, GroupEntry, StreamRecord
+from streamshard.core.unread import unread_shards
 from streamshard.entrypoints.http import answers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,12 +38,14 @@ def shard_place(prefix: StreamPrefix, shard: ShardIndex) -> answers.ShardPlace:
     return answers.ShardPlace(shard_index=shard, stream_key=key, redis_slot=hash_slot(key))
 
 
-def group_answer(view: GroupView, active: MigrationView | None) -> answers.Group:
+def group_answer(view: GroupView, active: MigrationView | None, heartbeat: Millis) -> answers.Group:
     """A group as operators see it."""
-    return group_facts_answer(group_facts(view), active)
+    return group_facts_answer(group_facts(view), active, unread_shards(view.record, view.rows, heartbeat))
 
 
-def group_facts_answer(facts: GroupFacts, active: MigrationView | None) -> answers.Group:
+def group_facts_answer(
+    facts: GroupFacts, active: MigrationView | None, unread: Iterable[ShardIndex] = ()
+) -> answers.Group:
     """The same of a group that may be gone by now."""
     return answers.Group(
         stream_prefix=facts.key.prefix,
@@ -57,6 +60,7 @@ def group_facts_answer(facts: GroupFacts, active: MigrationView | None) -> answe
         current_assignment_summary={member: shards for member, shards in facts.holdings.items()},
         quarantine=facts.quarantine,
         exclusivity=facts.exclusivity,
+        unread_shards=shard_refs(unread),
     )
 
 

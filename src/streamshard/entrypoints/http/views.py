@@ -49,7 +49,8 @@ class Views:
     async def group(self, request: Request) -> Reply:
         """GET ``/streams/{p}/groups/{g}``."""
         view = await self._coordinator.group(request.key)
-        return json_reply(200, group_answer(view, await self.active(view.stream)))
+        heartbeat = self._coordinator.settings.timing.heartbeat_ms
+        return json_reply(200, group_answer(view, await self.active(view.stream), heartbeat))
 
     async def migration(self, request: Request) -> Reply:
         """GET ``…/migrations/{id}``."""
