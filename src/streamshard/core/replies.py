@@ -94,6 +94,12 @@ class HeartbeatReply:
     message: str | None = None
     likeness: Likeness | None = attrs.field(default=None, eq=False, repr=False)
 
+    def again(self, seq: Seq, response_to: str) -> "HeartbeatReply":
+        """The same answer to another attempt."""
+        other = object.__new__(HeartbeatReply)  # `attrs.evolve` names all fields one by one: ten times as long
+        other.__dict__.update(self.__dict__, seq=seq, response_to=response_to)
+        return other
+
 
 @attrs.frozen
 class Routing:

@@ -6,7 +6,6 @@ None of these can lead to another decision, as long as it lists exactly what it 
 is released, adopted or raised, whatever its number, the time and the fences known to be raised.
 """
 
-import functools
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -24,9 +23,6 @@ from streamshard.core.stream import StreamRecord
 TOLD_ANEW = frozenset({"seq", "request_id", "available", "progress", "late"})
 """What a heartbeat may say differently; the first two come back in its answer, the others stand in its row."""
 
-ECHOED = frozenset({"seq", "response_to", "likeness"})
-"""What an answer takes from its heartbeat, and what tells that it takes nothing else."""
-
 _words: Callable[[Heartbeat], Any] = attrgetter(*(f.name for f in attrs.fields(Heartbeat) if f.name not in TOLD_ANEW))
 
 
@@ -36,11 +32,11 @@ class Remembered:
 
     words: Any
     standing: Standing
-    _answer: Callable[..., HeartbeatReply]
+    _reply: HeartbeatReply
 
     def answer(self, beat: Heartbeat) -> HeartbeatReply:
         """The same answer, to another attempt."""
-        return self._answer(seq=beat.seq, response_to=beat.request_id)
+        return self._reply.again(beat.seq, beat.request_id)
 
 
 @attrs.define
@@ -61,9 +57,8 @@ class Routine:
     def remember(self, beat: Heartbeat, decision: Accepted, reply: HeartbeatReply) -> None:
         """Keep what was decided of ``beat`` on this state; what may come out otherwise next time is passed over."""
         if _repeatable(self.record, beat, decision):
-            told = {f.name: getattr(reply, f.name) for f in attrs.fields(HeartbeatReply) if f.name not in ECHOED}
-            answer = functools.partial(HeartbeatReply, likeness=Likeness(), **told)
-            self._said[decision.instance] = Remembered(_words(beat), decision.standing, answer)
+            alike = attrs.evolve(reply, likeness=Likeness())
+            self._said[decision.instance] = Remembered(_words(beat), decision.standing, alike)
 
 
 def _repeatable(record: GroupRecord, beat: Heartbeat, decision: Accepted) -> bool:

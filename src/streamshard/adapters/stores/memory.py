@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import attrs
 
@@ -90,14 +90,12 @@ class MemoryStore:
 
     async def commit(self, transaction: Transaction) -> None:
         """Apply atomically; see the port for what is refused and how."""
-        self._answer()
-        fault = self._faults.popleft() if self._faults else None
-        if fault is None:
-            return self._apply(transaction)
-        if fault is Fault.UNCERTAIN_APPLIED:
-            with contextlib.suppress(StoreSignal):
-                self._apply(transaction)
-        raise CommitUncertain(f"the answer to a commit of stream {transaction.prefix!r} was lost")
+        if self._closed or self._faults:
+            self._answer()
+        if self._faults:
+            self._fail(transaction, self._faults.popleft())
+        if not self._renew(transaction):
+            self._apply(transaction)
 
     async def prefixes(self) -> tuple[StreamPrefix, ...]:
         """Every stream that has a record, sorted."""
@@ -156,6 +154,31 @@ class MemoryStore:
             self._faults.popleft()
             raise StoreUnavailable("the metadata store does not answer")
 
+    def _fail(self, transaction: Transaction, fault: Fault) -> NoReturn:
+        if fault is Fault.UNCERTAIN_APPLIED:
+            with contextlib.suppress(StoreSignal):
+                self._apply(transaction)
+        raise CommitUncertain(f"the answer to a commit of stream {transaction.prefix!r} was lost")
+
+    def _renew(self, transaction: Transaction) -> bool:
+        """Write a newer row beside a record that is what it was: nearly every commit is no more than this.
+
+        False, with nothing done, for whatever is more or does not plainly hold: that is for `_apply` to judge.
+        """
+        groups, write = transaction.groups, transaction.row
+        if write is None or len(groups) != 1 or transaction.source is not self.source or not _is_plain(transaction):
+            return False
+        change = groups[0]
+        record, rows = self._shelf.groups.get(change.key), self._shelf.rows.get(change.key)
+        if rows is None or record is None or record.version is not change.expected:
+            return False
+        row = write.row
+        stored = rows.get(row.instance)
+        if stored is None or row.seq <= stored.seq or change.value is not None or change.key.group != write.group:
+            return False
+        rows[row.instance] = row
+        return True
+
     def _apply(self, transaction: Transaction) -> None:
         self._compare(transaction)
         undo: list[Callable[[], object]] = []
@@ -209,6 +232,10 @@ class MemoryStore:
 
     def _live(self, key: GroupKey) -> bool:
         return isinstance(self._shelf.groups.get(key), GroupRecord)
+
+
+def _is_plain(transaction: Transaction) -> bool:
+    return not transaction.same_rows and not transaction.drop_rows and transaction.stream is None
 
 
 def _beside(transaction: Transaction, write: RowWrite) -> GroupKey:

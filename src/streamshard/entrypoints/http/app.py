@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -65,7 +64,6 @@ Guard = Callable[[Scope], None]
 Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
 
 _SHOWN_OF_A_PATH = 200
-_HEARTBEAT_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", HEARTBEAT))
 
 
 def create_app(
@@ -84,17 +82,23 @@ def create_app(
     nothing can be told of what is in the shards, and those who ask are answered 503.
     """
     traffic = traffic or Traffic()
-    return _App(resources(coordinator, traffic, inspector), traffic, guard, lifespan)
+    members = Members(coordinator, traffic.recorder)
+    return _App(resources(coordinator, traffic, inspector, members), members, traffic, guard, lifespan)
 
 
 def resources(
-    coordinator: Coordinator, traffic: Traffic, inspector: StreamInspector | None = None
+    coordinator: Coordinator,
+    traffic: Traffic,
+    inspector: StreamInspector | None = None,
+    members: Members | None = None,
 ) -> Mapping[str, Methods]:
     """Every path template with what may be done to it; `operations` says the same in words."""
+    members = members or Members(coordinator, traffic.recorder)
     monitoring = coordinator.monitoring(inspector)
     views = Views(coordinator, monitoring)
     return {
         **_administered(coordinator, traffic, views),
+        HEARTBEAT: {"POST": members.heartbeat},
         **_monitored(Monitor(coordinator, monitoring, views), views),
         **_drawn(Grafana(coordinator, monitoring)),
         **_outside(Probes(coordinator, traffic), Metrics(coordinator, traffic, inspector), Docs()),
@@ -102,7 +106,7 @@ def resources(
 
 
 def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> dict[str, Methods]:
-    admin, members = Admin(coordinator, views), Members(coordinator, traffic.recorder.heartbeats)
+    admin = Admin(coordinator, views)
     tower = Watchtower(coordinator.watches)
     traffic.when_closed(tower.close)
     return {
@@ -117,7 +121,6 @@ def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> d
         GROUP + "/producer-routing": {"GET": views.routing},
         MIGRATION: {"GET": views.migration, "POST": admin.amend},
         MIGRATION + "/rollback": {"POST": admin.rollback},
-        HEARTBEAT: {"POST": members.heartbeat},
     }
 
 
@@ -189,9 +192,6 @@ class _Resource:
         self._allowed = tuple(sorted(self._methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.answer(scope, receive, send, scope["path_params"])
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send, params: Mapping[str, str]) -> None:
         """Read the body, call the handler, send what it answers; errors are raised through."""
         served = self._methods.get(scope["method"])
         if served is None:
@@ -201,7 +201,7 @@ class _Resource:
         scope[SEEN].append(seen)
         began = now()
         body = await read_body(scope, receive)
-        reply = await handler(Request(scope, params, body, receive))
+        reply = await handler(Request(scope, scope["path_params"], body, receive))
         await send_reply(send, reply, scope[TAG])
         seen.answered(reply.status, now() - began)
 
@@ -209,11 +209,18 @@ class _Resource:
 class _App:
     """The outermost layer: request ids, errors, and who is still being answered."""
 
-    def __init__(self, table: Mapping[str, Methods], traffic: Traffic, guard: Guard, lifespan: Lifespan | None) -> None:
+    def __init__(
+        self,
+        table: Mapping[str, Methods],
+        members: Members,
+        traffic: Traffic,
+        guard: Guard,
+        lifespan: Lifespan | None,
+    ) -> None:
         made = {path: _Resource(path, methods, traffic.recorder) for path, methods in table.items()}
         routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
         self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-        self._heartbeat = made[HEARTBEAT]
+        self._members = members
         self._traffic = traffic
         self._guard = guard
         self._unserved = traffic.recorder.route(OTHER, OTHER)
@@ -251,9 +258,8 @@ class _App:
         self._guard(scope)
         path = raw_path(scope).decode("latin-1")
         local = path.removeprefix(scope.get("root_path", ""))
-        found = _HEARTBEAT_PATH.fullmatch(local) if scope["method"] == "POST" else None
-        if found is not None:
-            return self._heartbeat.answer(scope, receive, send, found.groupdict())
+        if scope["method"] == "POST" and self._members.listen(local):
+            return self._members.answer(scope, receive, send, local)
         return self._router({**scope, "path": path}, receive, send)
 
 

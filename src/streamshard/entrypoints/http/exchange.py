@@ -30,6 +30,9 @@ TAG = "streamshard.tag"
 SEEN = "streamshard.seen"
 """Where it carries the list that who answers it is put into, for the count of answers."""
 
+HEADERS = "streamshard.headers"
+"""Where it carries its headers by name, once somebody has asked for one."""
+
 DISCARD_LIMIT = 16 * BODY_LIMIT
 """Bytes of a refused body that are read and thrown away before its sender is cut off."""
 
@@ -53,10 +56,11 @@ def raw_path(scope: Scope) -> bytes:
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The first header of that (lower-case) name."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value)
-    return None
+    by_name = scope.get(HEADERS)
+    if by_name is None:
+        by_name = scope[HEADERS] = dict(reversed([*scope["headers"]]))
+    value: bytes | None = by_name.get(name)
+    return value
 
 
 def request_id(scope: Scope) -> bytes:
@@ -75,19 +79,24 @@ def new_resharding_id() -> ReshardingId:
 async def read_body(scope: Scope, receive: Receive) -> bytes:
     """The body; raises `PayloadTooLarge` if it is longer than `BODY_LIMIT`, of which no more is ever kept."""
     declared = header(scope, b"content-length") or b""
-    chunks: list[bytes] = []
-    size, more = 0, True
     if len(declared) >= _LIMIT_DIGITS and declared.isdigit() and int(declared[:12]) > BODY_LIMIT:
         if header(scope, b"expect") is None:
             await _discard(receive)
         raise _too_large()
-    while more:
+    chunk, more = _chunk(await receive())
+    return await _all(chunk, receive) if more or len(chunk) > BODY_LIMIT else chunk
+
+
+async def _all(chunk: bytes, receive: Receive) -> bytes:
+    chunks, size, more = [chunk], len(chunk), True
+    while more and size <= BODY_LIMIT:
         chunk, more = _chunk(await receive())
         size += len(chunk)
-        if size > BODY_LIMIT:
-            await _discard(receive)
-            raise _too_large()
         chunks.append(chunk)
+    if size > BODY_LIMIT:
+        if more:
+            await _discard(receive)
+        raise _too_large()
     return b"".join(chunks)
 
 
@@ -206,3 +215,9 @@ async def send_reply(send: Send, reply: Reply, *extra: Header) -> None:
         headers.append(_JSON)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+def json_start(body: bytes, tag: Header) -> Message:
+    """How an answer with status 200 begins, for who can't spare the time for more."""
+    headers = [(b"content-length", b"%d" % len(body)), tag, _JSON]
+    return {"type": "http.response.start", "status": 200, "headers": headers}

@@ -147,7 +147,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         if self.protocol_version != PROTOCOL_VERSION:
             why = f"protocolVersion: this coordinator speaks {PROTOCOL_VERSION} only: use a client that does"
             return Refused(Status.UNSUPPORTED_PROTOCOL, why)
-        problem = self._identity_problem(member) or named.problem or self._progress_problem()
+        problem = self._identity_problem(member) or named.problem or progress_problem(self.shard_progress)
         return None if problem is None else Refused(Status.INVALID_REQUEST, problem)
 
     def _heartbeat(self, member: MemberId, named: "Named") -> Heartbeat:
@@ -169,10 +169,10 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             owned=named.owned,
             revoking=named.revoking,
             revoked=named.revoked,
-            progress=tuple(map(_progress, self.shard_progress)),
+            progress=progress_of(self.shard_progress),
             advertised_url=self.advertised_url,
             client_version=self.client_version,
-            late=None if self.lateness_ms is None else Millis(self.lateness_ms),
+            late=Millis(self.lateness_ms or 0),
         )
 
     def complete(self) -> "HeartbeatBody":
@@ -195,9 +195,6 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         if self.member_epoch < LEAVE:
             return "memberEpoch: must be -1 to leave, 0 to join or the epoch last received"
         return None
-
-    def _progress_problem(self) -> str | None:
-        return _out_of_range("shardProgress", [part.shard.shard_index for part in self.shard_progress])
 
 
 @attrs.frozen
@@ -261,6 +258,16 @@ _decode = Decoder(HeartbeatBody)
 def decode_heartbeat(body: bytes) -> HeartbeatBody:
     """Raise `InvalidRequest` if it can't be decoded or lacks a field."""
     return _decode(body).complete()
+
+
+def progress_problem(parts: tuple[ProgressPart, ...]) -> str | None:
+    """What is wrong with them."""
+    return _out_of_range("shardProgress", [part.shard.shard_index for part in parts])
+
+
+def progress_of(parts: tuple[ProgressPart, ...]) -> tuple[ShardProgress, ...]:
+    """How far a member has got, in the core's words."""
+    return tuple(map(_progress, parts))
 
 
 def _progress(part: ProgressPart) -> ShardProgress:

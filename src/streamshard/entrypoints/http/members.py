@@ -1,17 +1,27 @@
 """The handler that members call, again and again."""
 
+import re
+
+from starlette.types import Receive, Scope, Send
+
 from streamshard.core.coordinator import Coordinator
-from streamshard.entrypoints.http.exchange import Reply, Request
+from streamshard.entrypoints.http.exchange import SEEN, TAG, Reply, Request, json_start, read_body
 from streamshard.entrypoints.http.heartbeats import Refused, decode_heartbeat, encode_reply, rejected
-from streamshard.entrypoints.http.metrics_recorder import HeartbeatRecorder, now
+from streamshard.entrypoints.http.metrics_recorder import Recorder, now
+from streamshard.entrypoints.http.operations import HEARTBEAT
+from streamshard.entrypoints.http.refrains import Refrains
+
+_PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", HEARTBEAT))
 
 
 class Members:
     """Heartbeats; a member in trouble gets an answer that says what to do, not an error."""
 
-    def __init__(self, coordinator: Coordinator, recorder: HeartbeatRecorder) -> None:
+    def __init__(self, coordinator: Coordinator, recorder: Recorder) -> None:
         self._coordinator = coordinator
-        self._recorder = recorder
+        self._recorder = recorder.heartbeats
+        self._seen = recorder.route(HEARTBEAT, "POST")
+        self._refrains = Refrains()
 
     async def heartbeat(self, request: Request) -> Reply:
         """POST ``…/members/{m}/heartbeat``."""
@@ -23,6 +33,36 @@ class Members:
             reply = rejected(body, member, command, self._coordinator.settings.timing)
         else:
             reply = await self._coordinator.heartbeat(key, command)
+            if reply.likeness is not None:
+                self._refrains.learn(HEARTBEAT.format(**request.params), request.body, key, command)
         encoded = encode_reply(reply)
         self._recorder.answered(reply.status, now() - began)
         return Reply(200, encoded)
+
+    def listen(self, path: str) -> bool:
+        """Whether what is posted to ``path`` is a heartbeat."""
+        return self._refrains.of(path) is not None or _PATH.fullmatch(path) is not None
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """Read a heartbeat that was posted to ``path``, and send its answer; errors are raised through."""
+        scope[SEEN].append(self._seen)
+        began = now()
+        body = await read_body(scope, receive)
+        refrain = self._refrains.of(path)
+        beat = None if refrain is None else refrain.read(body)
+        if refrain is None or beat is None:
+            content = (await self.heartbeat(Request(scope, _params(path), body, receive))).body
+        else:
+            read = now()
+            reply = await self._coordinator.heartbeat(refrain.key, beat)
+            content = encode_reply(reply)
+            self._recorder.answered(reply.status, now() - read)
+        await send(json_start(content, scope[TAG]))
+        await send({"type": "http.response.body", "body": content})
+        self._seen.answered(200, now() - began)
+
+
+def _params(path: str) -> dict[str, str]:
+    found = _PATH.fullmatch(path)
+    assert found is not None, "no other path is listened to"
+    return found.groupdict()
