@@ -128,7 +128,7 @@ TABLE: Mapping[Role, tuple[Grant, ...]] = {
             needs=(
                 _SCRIPTS,
                 _LOOKS,
-                attrs.evolve(_FENCE, commands=("hmget", "hset", "hgetall")),
+                Need("read and raise the fence, and forget groups", ("hmget", "hset", "hgetall", "hdel")),
                 _GROUPS,
                 Need("see how long a shard is, and what is on it", ("exists", "xlen", "xinfo|stream", "xrevrange")),
                 Need("see its size and the server's clock", ("memory|usage", "time")),
@@ -158,6 +158,7 @@ TABLE: Mapping[Role, tuple[Grant, ...]] = {
             keys=(f"%R~{SHARD}", f"%R~{FENCE}", f"%R~{DEAD_LETTERS}"),
             needs=(
                 _LOOKS,
+                Need("read how many records a group missed", ("hmget",)),
                 _GROUPS,
                 Need("see how long a shard is, and what is on it", ("xlen", "xinfo|stream", "xrevrange")),
                 Need("see its size and the server's clock", ("memory|usage", "time")),
