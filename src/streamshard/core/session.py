@@ -21,6 +21,7 @@ from streamshard.core.replies import Extension, Grant, HeartbeatReply, RetryReas
 from streamshard.core.timing import client_lease_ms
 
 FIRST_RETRY_MS = 100
+LONG_AGO = Instant(-(2**62))
 
 
 class Phase(enum.Enum):
@@ -204,8 +205,13 @@ def expire(session: Session, now: Instant) -> Step:
 
 def may_use(session: Session, shard: ShardIndex, token: Token, now: Instant) -> bool:
     """Whether a read, a handler or an acknowledgement of ``shard`` may begin under ``token`` at ``now``."""
+    return now < usable_until(session, shard, token)
+
+
+def usable_until(session: Session, shard: ShardIndex, token: Token) -> Instant:
+    """Until when ``shard`` may be used under ``token``; the beginning of time if it is held no more."""
     hold = session.held.get(shard)
-    return hold is not None and hold.token == token and now < hold.deadline
+    return hold.deadline if hold is not None and hold.token == token else LONG_AGO
 
 
 def stop(session: Session) -> Step:

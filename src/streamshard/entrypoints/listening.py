@@ -164,6 +164,7 @@ class Listener:
             sweep_every=Millis(int(self.sweep_every * 1000)),
             max_deliveries=self.max_deliveries,
             ack_del=AckMode.ACK if self.ack_mode == "xack" else AckMode.ACK_DEL,
+            acks=self.ack == "on_success",
         )
 
 
@@ -177,12 +178,14 @@ class Guard:
         self._workers = None if _is_async(listener.handler) else self._pool()
         self._tellings = Tellings(str(listener.key))
 
-    async def handle(self, message: Message | Batch) -> None:
-        """Hand over; what is not acknowledged then is handed over again later."""
+    async def handle(self, message: Message | Batch) -> bool:
+        """Hand over, and say whether that succeeded; what is not acknowledged is handed over again later."""
         try:
-            await self._call(message)
-            if self._listener.ack == "on_success":
-                await message.ack()
+            if self._workers is None:
+                await self._listener.handler(message)  # type: ignore[misc]  # an async function, then
+            else:
+                await self._workers.run(partial(self._listener.handler, message))
+            return True
         except (LeaseLost, StreamUnavailable) as error:
             self._say("unacknowledged", f"{message!r} was handled, but not acknowledged: {error}")
         except SystemExit as asked:
@@ -194,6 +197,7 @@ class Guard:
             self._grumble.say(type(error).__qualname__, failed, logging.ERROR, error)
             if self._listener.failure == "xnack":
                 await self._give_back(message)
+        return False
 
     def on_assigned(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
         """Tell the application."""
@@ -234,14 +238,6 @@ class Guard:
     def _pool(self) -> Workers:
         most = self._listener.max_workers * self._listener.concurrency
         return Workers(most, f"streamshard-{self._listener.key.group}")
-
-    async def _call(self, message: Message | Batch) -> None:
-        if self._workers is None:
-            awaitable = self._listener.handler(message)
-            assert awaitable is not None
-            await awaitable
-            return
-        await self._workers.run(partial(self._listener.handler, message))
 
     def _tell(self, told: Told | None, member: MemberId, shard: ShardIndex, token: Token) -> None:
         if told is not None:

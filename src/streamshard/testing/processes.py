@@ -11,7 +11,7 @@ import attrs
 from streamshard.core import lease, session
 from streamshard.core.actions import Action, BeatAfter, BeatNow, Drain, Drop, Rejoin, Start
 from streamshard.core.commands import Heartbeat
-from streamshard.core.consumer import FIRST, Ledger
+from streamshard.core.consumer import FIRST, Ledger, just_above
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import (
     GroupKey,
@@ -94,7 +94,7 @@ class Run:
     def progress(self) -> ShardProgress:
         """What a heartbeat says of it."""
         state = "MISSING" if self.missing else "READING"
-        floor = self.ledger.floor(self.position)
+        floor = self.ledger.floor(self.position, self.hand[0].id if self.hand else None)
         return ShardProgress(self.access.shard, self.position, ack_floor=floor, read_state=state)
 
 
@@ -177,8 +177,7 @@ class Consumer:
             self._finish(run)
             return False
         if self.may_use(run.access.shard) != run.access.token:
-            run.hand.clear()
-            run.cursor = FIRST
+            self._begin_again(run)
             return False
         if run.hand:
             self._handle(run)
@@ -190,7 +189,7 @@ class Consumer:
         record = run.handling
         assert record is not None, "a handler runs"
         run.handling = None
-        run.ledger.end(record.id, Instant(self.clock.boot() + REDELIVER_MS))
+        run.ledger.end([record.id], Instant(self.clock.boot() + REDELIVER_MS))
         if self.fails_next:
             self.fails_next -= 1
         elif self.may_use(run.access.shard) == run.access.token:
@@ -224,16 +223,24 @@ class Consumer:
             return
         records = reply.records
         if isinstance(reply, ClaimReply):
+            run.ledger.missed(reply.records, command.record, reply.cursor)
             run.cursor, records = reply.cursor, run.ledger.fresh(records, now)
         run.position = reply.last_delivered
         if not run.stopping:
             run.hand.extend(records)
+        elif records:
+            run.ledger.lose_sight(records[0].id)
 
     def unreachable(self, command: Command) -> None:
         """Redis did not answer: records may have been delivered, so begin again with what is pending."""
         command.run.command = None
-        command.run.hand.clear()
-        command.run.cursor = FIRST
+        self._begin_again(command.run)
+
+    def _begin_again(self, run: Run) -> None:
+        beyond = FIRST if run.position is None else just_above(run.position)
+        run.ledger.lose_sight(run.hand[0].id if run.hand else beyond)
+        run.hand.clear()
+        run.cursor = FIRST
 
     def _finish(self, run: Run) -> None:
         run.hand.clear()
@@ -259,6 +266,8 @@ class Consumer:
                 run = self.runs.get(action.shard)
                 if run is not None and run.access.token == action.token:
                     run.stopping = True
+                    if run.hand:
+                        run.ledger.lose_sight(run.hand[0].id)
                     run.hand.clear()
             case BeatNow():
                 self._beat_by(max(self.clock.boot(), self.sent_at + SHORTEST_PAUSE_MS))

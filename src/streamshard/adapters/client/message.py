@@ -81,11 +81,15 @@ class Message:
         Raises `LeaseLost` once somebody else may own the shard, `StreamUnavailable` if Redis does not
         answer; the record is then handed over again later.
         """
-        await self._settle(AckMode.ACK)
+        if not self.acknowledged:
+            await self._settler.acknowledge((self.id,), AckMode.ACK)
+            self.acknowledged = True
 
     async def ack_del(self) -> None:
         """Acknowledge, and delete the record once every group has done so (where the server can)."""
-        await self._settle(AckMode.ACK_DEL)
+        if not self.acknowledged:
+            await self._settler.acknowledge((self.id,), AckMode.ACK_DEL)
+            self.acknowledged = True
 
     async def nack(self) -> None:
         """Give the record back: it comes again soon instead of after ``redeliver_after``; raises as `ack` does.
@@ -116,11 +120,6 @@ class Message:
     def dead_letter_blocking(self, reason: str) -> None:
         """`dead_letter` for handlers that are plain functions."""
         asyncio.run_coroutine_threadsafe(self.dead_letter(reason), self._loop).result()
-
-    async def _settle(self, mode: AckMode) -> None:
-        if not self.acknowledged:
-            await self._settler.acknowledge((self.id,), mode)
-            self.acknowledged = True
 
 
 class Batch(Sequence[Message]):

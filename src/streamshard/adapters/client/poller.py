@@ -16,13 +16,15 @@ from streamshard.adapters.client.settling import Grip
 from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.core.actions import Drain, Drop, Start
-from streamshard.core.ids import GroupKey, MemberId, ShardIndex, Token
+from streamshard.core.ids import GroupKey, Instant, MemberId, ShardIndex, Token
 from streamshard.core.ports import Clock, Entropy, ShardLog
 from streamshard.core.records import Access, ShardAccess
+from streamshard.core.session import usable_until
 
 _LOG = logging.getLogger(__name__)
 
-Handle = Callable[[Message | Batch], Awaitable[None]]
+Handle = Callable[[Message | Batch], Awaitable[bool]]
+"""Whether what was handed over is to be acknowledged, where the run does that."""
 
 
 class Hooks(Protocol):
@@ -162,7 +164,10 @@ class Poller:
         def refused(access: Access) -> None:
             member.refused(shard, token, access)
 
-        run = ShardRun(access, self._reading.pace, self._tools, Grip(lambda: member.may_use(shard, token), refused))
+        def until() -> Instant:
+            return usable_until(member.session, shard, token)
+
+        run = ShardRun(access, self._reading.pace, self._tools, Grip(self._tools.clock, until, refused))
         self._runs[shard] = run
         task = self._loop.create_task(run.run(), name=f"{key} {shard}")
         self._tasks[task] = (shard, token)

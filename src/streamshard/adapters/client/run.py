@@ -3,17 +3,19 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import attrs
 
 from streamshard.adapters.client.batching import GroupedReads
+from streamshard.adapters.client.late_acks import LateAcks
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.settling import Grip, Settlement
 from streamshard.adapters.client.status import UNREAD_LEASES, ShardStatus
 from streamshard.adapters.client.waiter import Waiter
-from streamshard.core.consumer import FIRST
+from streamshard.core.consumer import FIRST, just_above, just_below
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import Instant, Millis, RecordId, stream_key
 from streamshard.core.ports import Clock, Entropy, ShardLog
@@ -23,6 +25,10 @@ from streamshard.errors import LeaseLost, StreamUnavailable
 _LOG = logging.getLogger(__name__)
 
 TURN_MS = 100
+BREATH_MS = 5
+"""How long handlers that never wait may keep the loop to themselves."""
+
+NOTE_MS = 100
 MISSING_PAUSE_MS = 1_000
 FIRST_BACKOFF_MS = 100
 LONGEST_BACKOFF_MS = 2_000
@@ -45,6 +51,8 @@ class Pace:
     """A record delivered so often without an acknowledgement is given up; None: never."""
     ack_del: AckMode = AckMode.ACK_DEL
     """What `Message.ack_del` comes to."""
+    acks: bool = False
+    """Acknowledge what a handler has succeeded with."""
 
 
 @attrs.frozen
@@ -57,8 +65,8 @@ class Tools:
     workers: asyncio.Semaphore
     clock: Clock
     entropy: Entropy
-    handle: Callable[[Message | Batch], Awaitable[None]]
-    """Hands over to the application; its failures are its own affair and don't come back."""
+    handle: Callable[[Message | Batch], Awaitable[bool]]
+    """Hands over to the application, and tells whether it succeeded; its failures don't come back."""
     grumble: Grumble | None = None
     """Shared with others, so that one trouble of many shards is said once."""
 
@@ -75,10 +83,11 @@ class ShardRun:
         self._grumble = tools.grumble or Grumble(_LOG, tools.clock)
         self._settlement = Settlement(access, tools.log, grip, self._grumble, pace.ack_del)
         self._ledger = self._settlement.ledger
+        self._acks = LateAcks(self._settlement, pace.page, self._not_acknowledged)
         self._hand: deque[Record] = deque()
         self._claimed = False  # what is in the hand was delivered before
         self._cursor: RecordId | None = FIRST
-        self._swept_at = self._read_at = tools.clock.boot()
+        self._swept_at = self._read_at = self._noted_at = tools.clock.boot()
         self._handling_since: Instant | None = None
         self._position: RecordId | None = None
         self._state = "READING"
@@ -86,14 +95,28 @@ class ShardRun:
         self._troubles = 0
         self._stopping = asyncio.Event()
         self._idle: asyncio.Future[None] | None = None
-        self.progress = ShardProgress(access.shard)
+        self._floor: RecordId | None = None
+        self._above_floor: RecordId | None = None  # instead: the floor is just below this one
+
+    @property
+    def progress(self) -> ShardProgress:
+        """How far it has got; from any thread."""
+        above = self._above_floor
+        return ShardProgress(
+            shard=self.access.shard,
+            last_delivered=self._position,
+            last_acked=self._ledger.last_acked,
+            ack_floor=self._floor if above is None else just_below(above),
+            pending=self._ledger.pending + len(self._hand),
+            in_flight=self._busy,
+            read_state=self._state,
+        )
 
     def stop(self) -> None:
         """Take nothing more; handlers under way finish, what they have not begun stays pending."""
         self._stopping.set()
         self._state = "DRAINING"
-        self._hand.clear()
-        self._note_progress()
+        self._drop_hand()
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
@@ -112,15 +135,22 @@ class ShardRun:
 
     async def run(self) -> None:
         """Read and hand over until stopped; outlives every trouble of Redis."""
-        while not self._stopping.is_set():
-            try:
-                await self._turn()
-            except StreamUnavailable as error:
-                await self._back_off(error)
-            except LeaseLost:
-                self._begin_again()
-                await self._pause(LEASE_PAUSE_S)
+        try:
+            while not self._stopping.is_set():
+                await self._try_turn()
+            await self._acks.settled()
+        finally:
+            self._acks.cancel()
         await self._tidy_up()
+
+    async def _try_turn(self) -> None:
+        try:
+            await self._turn()
+        except StreamUnavailable as error:
+            await self._back_off(error)
+        except LeaseLost:
+            self._begin_again()
+            await self._pause(LEASE_PAUSE_S)
 
     async def _turn(self) -> None:
         if not self._grip.may_use():
@@ -132,7 +162,8 @@ class ShardRun:
             await self._hand_over()
         elif self._cursor is None:
             await self._fall_idle()
-        self._note_progress()
+        if self._tools.clock.boot() - self._noted_at >= NOTE_MS:
+            self._note_floor()
 
     async def _take(self) -> None:
         """Fill the hand: a page of what is pending, while there may be something; else new records."""
@@ -155,8 +186,9 @@ class ShardRun:
             self._grumble.over("redis", f"{self.key}: Redis answers again")
         self._troubles, self._read_at = 0, self._tools.clock.boot()
         self._position, self._cursor = position, cursor
-        if not self._stopping.is_set():
-            self._hand.extend(records)
+        self._hand.extend(records)
+        if self._stopping.is_set():
+            self._drop_hand()
 
     def _plan(self, now: Instant) -> None:
         if self._cursor is not None:
@@ -175,55 +207,110 @@ class ShardRun:
 
     async def _hand_over(self) -> None:
         self._state = self._state if self._stopping.is_set() else "READING"
+        boot = self._tools.clock.boot
         async with self._tools.workers:
-            ends_at = self._tools.clock.boot() + TURN_MS
-            while self._hand and self._grip.may_use():
-                await self._next(self._hand)
-                if self._tools.clock.boot() >= ends_at:
+            now = breath = boot()
+            ends_at = now + TURN_MS
+            while self._hand and self._grip.lasts(now):
+                await self._next(now)
+                now = boot()
+                if now >= ends_at:
                     return
+                if now - breath >= BREATH_MS:
+                    await asyncio.sleep(0)
+                    now = breath = boot()
         if self._hand and not self._grip.may_use():
             # Whoever holds the shard next claims what is left.
             self._begin_again()
 
-    async def _next(self, hand: deque[Record]) -> None:
+    async def _next(self, now: Instant) -> None:
+        hand = self._hand
         if hand[0].fields is None:
-            gone = hand.popleft()
-            await self._settlement.acknowledge((gone.id,), AckMode.ACK)
-            self.discarded += 1
-            self._grumble.say("gone", f"{self.key}: {gone.id} was deleted while it was pending, and is skipped")
+            await self._pass_over(hand.popleft())
             return
-        records = [hand.popleft()]
-        while hand and len(records) < (self._pace.batch or 1) and hand[0].fields is not None:
-            records.append(hand.popleft())
         if self._claimed:
-            records = await self._settlement.redeliver(records, self._pace.max_deliveries)
-        if records and self._grip.may_use():
-            await self._handle(records)
+            await self._next_claimed()
+            return
+        if self._pace.batch is None:
+            await self._handle([hand.popleft()], now)
+        else:
+            await self._handle(self._take_batch(), now)
 
-    async def _handle(self, records: list[Record]) -> None:
-        messages = [self._message(record) for record in records]
-        self._busy, self._handling_since = len(messages), self._tools.clock.boot()
-        self._note_progress()
+    async def _next_claimed(self) -> None:
+        """What was delivered before is counted before it is handed over, or is given up."""
+        taken = self._take_batch()
+        with self._put_back(taken):
+            records = await self._settlement.redeliver(taken, self._pace.max_deliveries)
+        now = self._tools.clock.boot()
+        if not self._grip.lasts(now):
+            self._hand.extendleft(reversed(records))
+        elif records:
+            await self._handle(records, now)
+
+    @contextmanager
+    def _put_back(self, records: list[Record]) -> Iterator[None]:
+        """What fails here is still to be done."""
         try:
-            await self._tools.handle(messages[0] if self._pace.batch is None else Batch(self._settlement, messages))
+            yield
+        except (StreamUnavailable, LeaseLost):
+            self._hand.extendleft(reversed(records))
+            raise
+
+    def _take_batch(self) -> list[Record]:
+        hand, most = self._hand, self._pace.batch or 1
+        records = [hand.popleft()]
+        while hand and len(records) < most and hand[0].fields is not None:
+            records.append(hand.popleft())
+        return records
+
+    async def _pass_over(self, gone: Record) -> None:
+        with self._put_back([gone]):
+            await self._settlement.acknowledge((gone.id,), AckMode.ACK)
+        self.discarded += 1
+        self._grumble.say("gone", f"{self.key}: {gone.id} was deleted while it was pending, and is skipped")
+
+    async def _handle(self, records: list[Record], now: Instant) -> None:
+        if self._ledger.clear:
+            self._above_floor = records[0].id
+        messages = [self._message(record) for record in records]
+        self._busy, self._handling_since = len(messages), now
+        settled = False
+        try:
+            handed = messages[0] if self._pace.batch is None else Batch(self._settlement, messages)
+            settled = await self._tools.handle(handed) and self._pace.acks
         finally:
             self._busy, self._handling_since = 0, None
-            self._done_with(records)
+            if settled:
+                self._acks.add(messages)
+            elif self._ledger.pending:
+                self._end(messages)
+            if self._settlement.given_back:
+                self._end_given_back()
+        if self._acks.full:
+            await self._acks.settled()
 
-    def _done_with(self, records: list[Record]) -> None:
-        now = self._tools.clock.boot()
-        for record in records:
-            given_back = record.id in self._settlement.given_back
-            self._ledger.end(record.id, Instant(now + (GIVEN_BACK_MS if given_back else self._pace.redeliver_after)))
+    def _end(self, messages: list[Message]) -> None:
+        due = Instant(self._tools.clock.boot() + self._pace.redeliver_after)
+        self._ledger.end([message.id for message in messages], due)
+
+    def _end_given_back(self) -> None:
+        self._ledger.end(self._settlement.given_back, Instant(self._tools.clock.boot() + GIVEN_BACK_MS))
         self._settlement.given_back.clear()
 
+    def _not_acknowledged(self, messages: list[Message], error: Exception) -> None:
+        self._end(messages)
+        more = f" and {len(messages) - 1} more" if len(messages) > 1 else ""
+        self._grumble.say("unacknowledged", f"{messages[0]!r}{more}: handled, but not acknowledged: {error}")
+
     def _message(self, record: Record) -> Message:
-        counted = attrs.evolve(record, deliveries=self._ledger.begin(record))
-        return Message(self._settlement, self.key, self.access.shard, self.access.token, counted)
+        deliveries = self._ledger.begin(record)
+        if deliveries != record.deliveries:
+            record = attrs.evolve(record, deliveries=deliveries)
+        return Message(self._settlement, self.key, self.access.shard, self.access.token, record)
 
     async def _fall_idle(self) -> None:
         self._state = self._state if self._stopping.is_set() else "IDLE"
-        self._note_progress()
+        self._note_floor()
         if self._position is None or self._stopping.is_set():
             await self._pause(LEASE_PAUSE_S)
             return
@@ -237,14 +324,21 @@ class ShardRun:
             await self._pause(LEASE_PAUSE_S)
             return
         self._state = "MISSING"
-        self._note_progress()
+        self._note_floor()
         self._grumble.say("missing", f"{self.key}: the key or the group {self.access.group} is gone; it is reported")
         self._cursor = FIRST
         await self._pause(self._jittered(MISSING_PAUSE_MS))
 
     def _begin_again(self) -> None:
-        self._hand.clear()
+        if not self._hand:
+            self._ledger.lose_sight(FIRST if self._position is None else just_above(self._position))
+        self._drop_hand()
         self._cursor = FIRST
+
+    def _drop_hand(self) -> None:
+        if self._hand:
+            self._ledger.lose_sight(self._hand[0].id)
+        self._hand.clear()
 
     async def _back_off(self, error: StreamUnavailable) -> None:
         """Records may have been delivered in an answer that was lost: begin again with what is pending."""
@@ -273,14 +367,8 @@ class ShardRun:
         except TimeoutError:
             return
 
-    def _note_progress(self) -> None:
-        """Replace the progress as one value: the membership's thread reads it at any time."""
-        self.progress = ShardProgress(
-            shard=self.access.shard,
-            last_delivered=self._position,
-            last_acked=self._ledger.last_acked,
-            ack_floor=self._ledger.floor(self._position),
-            pending=self._ledger.pending + len(self._hand),
-            in_flight=self._busy,
-            read_state=self._state,
-        )
+    def _note_floor(self) -> None:
+        """As one value at a time: the membership's thread reads it at any moment, and it must never be too high."""
+        self._noted_at = self._tools.clock.boot()
+        self._floor = self._ledger.floor(self._position, self._hand[0].id if self._hand else None)
+        self._above_floor = None

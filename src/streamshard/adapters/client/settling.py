@@ -8,8 +8,8 @@ import attrs
 from streamshard.adapters.client.noise import Grumble
 from streamshard.core.consumer import Ledger
 from streamshard.core.dead_letters import DeadLetter, dead_letter_key, written
-from streamshard.core.ids import RecordId, stream_key
-from streamshard.core.ports import Redelivering, ShardLog
+from streamshard.core.ids import Instant, RecordId, stream_key
+from streamshard.core.ports import Clock, Redelivering, ShardLog
 from streamshard.core.records import Access, AckMode, ClaimReply, Record, ShardAccess
 from streamshard.errors import ConfigurationError, LeaseLost, StreamUnavailable
 
@@ -20,8 +20,17 @@ _LOG = logging.getLogger(__name__)
 class Grip:
     """The lease of the shard, and where to report what the fence refused."""
 
-    may_use: Callable[[], bool]
+    clock: Clock
+    until: Callable[[], Instant]
     refused: Callable[[Access], None]
+
+    def may_use(self) -> bool:
+        """Whether it lasts at this moment."""
+        return self.clock.boot() < self.until()
+
+    def lasts(self, now: Instant) -> bool:
+        """The same for who has just looked at the clock."""
+        return now < self.until()
 
 
 class Settlement:
@@ -44,7 +53,8 @@ class Settlement:
         self._check_lease(ids)
         meant = mode if mode is AckMode.ACK else self._ack_del
         reply = await self._log.acknowledge(self._access, ids, meant)
-        self._check_fence(reply.access, ids)
+        if reply.access is not Access.OK:
+            self._check_fence(reply.access, ids)
         self.ledger.settle(ids)
 
     async def give_back(self, ids: Sequence[RecordId]) -> None:
