@@ -55,7 +55,7 @@ class Heartbeat:
     progress: tuple[ShardProgress, ...] = ()
     advertised_url: str | None = None
     client_version: str | None = None
-    late: Millis = Millis(0)
+    late: Millis | None = None
     """By how much it left after its time; for display."""
     legacy: bool = False
     """Set by the coordinator for a client without an instance, once it has been given one."""

@@ -172,7 +172,7 @@ class HeartbeatBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             progress=progress_of(self.shard_progress),
             advertised_url=self.advertised_url,
             client_version=self.client_version,
-            late=Millis(self.lateness_ms or 0),
+            late=None if self.lateness_ms is None else Millis(self.lateness_ms),
         )
 
     def complete(self) -> "HeartbeatBody":
