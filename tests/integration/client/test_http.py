@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 
 import attrs
 import httpx
@@ -128,11 +128,23 @@ class TestWire:
             ({"leaseMs": True}, "True is no whole number"),
             ({"grants": [{"shardIndex": 1}]}, "'token' is missing"),
             ({"assignment": [1]}, "attribute"),
+            ({"leaseMs": -5}, "-5 is not from 0 to 31622400000"),
+            ({"heartbeatIntervalMs": 10**400}, r"1000.*characters\)$"),
+            ({"extended": [{"shardIndex": 10**9, "token": 1}]}, "1000000000 is not from 0 to 16383"),
+            ({"grants": [{"shardIndex": 1, "token": 2**53, "generation": 1}]}, "9007199254740992 is not from 0"),
+            ({"memberId": 7}, "7 is no text"),
+            ({"status": "\x1b[31m" * 10_000}, r"\\x1b\[31m.* \(\d+ characters\)$"),
         ],
     )
     def test_an_answer_that_can_t_be_used_is_no_answer(self, change: dict[str, object], why: str) -> None:
         with pytest.raises(CoordinatorUnreachable, match=why):
             reply_of({**json.loads(encode_reply(FULL)), **change})
+
+    def test_a_routing_of_absurdly_many_shards_is_refused_at_once(self) -> None:
+        body = {**json.loads(routing_body(routing(3))), "shardCount": 10**9}
+
+        with pytest.raises(CoordinatorUnreachable, match="1000000000 is not from 0 to 16384"):
+            routing_of(ORDERS, body, "")
 
     def test_a_routing_that_lists_other_shards_than_it_counts_is_refused(self) -> None:
         body = {**json.loads(routing_body(routing(3))), "shardCount": 4}
@@ -242,7 +254,8 @@ class TestCalls:
         error = ask_routing(lambda request: httpx.Response(307, headers={"Location": "http://elsewhere"}))
 
         assert isinstance(error, CoordinatorUnreachable)
-        assert str(error) == "one answered 307 with no usable body"
+        told = "answered 307, a redirect to http://elsewhere, which is not followed: mend the base URL"
+        assert str(error) == f"no coordinator answered: http://one: {told}"
 
     def test_a_missing_group_is_told_from_a_missing_answer(self) -> None:
         body = {"errorCode": "GROUP_NOT_FOUND", "message": "no such group"}
@@ -258,11 +271,44 @@ class TestCalls:
 
         assert isinstance(error, InvalidRequest)
 
-    @pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b"\xff"])
-    def test_garbage_is_no_answer(self, content: bytes) -> None:
-        error = ask_routing(lambda request: httpx.Response(200, content=content))
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            (b"<html>", "something that is no JSON (text/html): is a coordinator behind this URL?"),
+            (b"\xff", "something that is no JSON (text/html): is a coordinator behind this URL?"),
+            (b'{"shardCount": 4', "something that is no JSON (text/html): is a coordinator behind this URL?"),
+            (b"[" * 200_000, "something that is no JSON (text/html): is a coordinator behind this URL?"),
+            (b"[]", "JSON that no coordinator sends: is a coordinator behind this URL?"),
+        ],
+    )
+    def test_garbage_is_no_answer_and_the_next_url_is_asked(self, content: bytes, why: str) -> None:
+        def answer(request: httpx.Request) -> httpx.Response:
+            if request.url.host == "two":
+                return four(request)
+            return httpx.Response(200, content=content, headers={"Content-Type": "text/html"})
+
+        error = ask_routing(answer)
 
         assert isinstance(error, CoordinatorUnreachable)
+        assert str(error) == f"no coordinator answered: http://one: answered 200 with {why}"
+        assert ask_routing(answer, "http://one", "http://two") == routing(4)
+
+    def test_an_object_of_another_kind_is_no_answer(self) -> None:
+        error = ask_routing(lambda request: httpx.Response(200, json={"status": "UP"}))
+
+        assert isinstance(error, CoordinatorUnreachable)
+        assert str(error) == f"the routing of {ORDERS} can't be used: 'layoutVersion' is missing"
+
+    def test_an_answer_without_end_is_given_up(self) -> None:
+        async def endless() -> AsyncIterator[bytes]:
+            while True:
+                yield b" " * 1_000_000
+
+        error = ask_routing(lambda request: httpx.Response(200, content=endless()), deadline=30_000)
+
+        assert isinstance(error, CoordinatorUnreachable)
+        told = "an answer of more than 32000000 bytes: is a coordinator behind this URL?"
+        assert str(error) == f"no coordinator answered: http://one: {told}"
 
     def test_the_options_are_checked(self) -> None:
         with pytest.raises(ConfigurationError, match=r"url: 'localhost:8080' must begin with http://"):

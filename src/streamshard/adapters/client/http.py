@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
+from streamshard.adapters.client.answer import Answer, received
 from streamshard.adapters.client.wire import (
     Body,
     batch_item,
@@ -115,8 +116,8 @@ class HttpCoordinator:
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound`, `GroupNotFound` or `CoordinatorUnreachable`."""
-        response = await self._ask("GET", f"{_group_path(key)}/producer-routing", None)
-        return routing_of(key, _body(response), response.headers.get("ETag", ""))
+        answer = await self._ask("GET", f"{_group_path(key)}/producer-routing", None)
+        return routing_of(key, _body(answer), answer.headers.get("ETag", ""))
 
     async def __aenter__(self) -> "HttpCoordinator":
         return self
@@ -168,7 +169,7 @@ class HttpCoordinator:
         content: bytes | None,
         client: httpx.AsyncClient | None = None,
         deadline_s: float | None = None,
-    ) -> httpx.Response:
+    ) -> Answer:
         ends_at = time.monotonic() + (deadline_s or self._deadline_s)
         failures: list[str] = []
         for position, base in enumerate(tuple(self._urls)):
@@ -217,11 +218,12 @@ def _encoded(body: Body) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-async def _send(client: httpx.AsyncClient, method: str, url: str, content: bytes | None) -> httpx.Response:
-    headers = {"Accept": "application/json"}
+async def _send(client: httpx.AsyncClient, method: str, url: str, content: bytes | None) -> Answer:
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if content is not None:
         headers["Content-Type"] = "application/json"
-    return await client.request(method, url, content=content, headers=headers)
+    async with client.stream(method, url, content=content, headers=headers) as response:
+        return await received(response)
 
 
 def _trust(urls: Sequence[str]) -> ssl.SSLContext:
@@ -250,26 +252,21 @@ def _group_path(key: GroupKey) -> str:
     return f"/coord/v1/streams/{quote(key.prefix, safe='')}/groups/{quote(key.group, safe='')}"
 
 
-def _server_trouble(response: httpx.Response) -> str | None:
+def _server_trouble(answer: Answer) -> str | None:
     """Why another coordinator should be asked; None if this answer counts."""
-    if response.status_code < FIRST_SERVER_ERROR and response.status_code != TOO_MANY:
+    if answer.absurd:
+        return answer.useless()
+    if answer.status_code < FIRST_SERVER_ERROR and answer.status_code != TOO_MANY:
         return None
-    error = error_of(response.status_code, _json(response))
-    return f"{response.status_code} {error or response.reason_phrase}"
+    error = error_of(answer.status_code, answer.body)
+    return f"{answer.status_code} {error or answer.reason}"
 
 
-def _json(response: httpx.Response) -> object:
-    try:
-        return json.loads(response.content)
-    except ValueError:
-        return None
-
-
-def _body(response: httpx.Response) -> Body:
-    body = _json(response)
-    error = None if response.status_code == OK else error_of(response.status_code, body)
+def _body(answer: Answer) -> Body:
+    body = answer.body
+    error = None if answer.status_code == OK else error_of(answer.status_code, body)
     if error is not None and not isinstance(error, Unavailable):
         raise error
-    if response.status_code != OK or not isinstance(body, dict):
-        raise CoordinatorUnreachable(f"{response.url.host} answered {response.status_code} with no usable body")
+    if answer.status_code != OK or not isinstance(body, dict):
+        raise CoordinatorUnreachable(f"{answer.url} {answer.useless()}")
     return body

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamshard import errors
+from streamshard.adapters.client.answer import shown
 from streamshard.core.commands import Heartbeat, Intent
 from streamshard.core.group import ShardProgress
 from streamshard.core.ids import (
     Epoch,
     Generation,
     GroupKey,
+    GroupName,
     LayoutVersion,
     Lineage,
     MemberId,
@@ -25,9 +27,14 @@ from streamshard.core.ids import (
 )
 from streamshard.core.notices import GroupWatch, LayoutWatch
 from streamshard.core.replies import Extension, Grant, HeartbeatReply, News, RetryReason, Routing, Status
+from streamshard.core.settings import MAX_SHARDS
 from streamshard.errors import CoordinatorUnreachable, StreamshardError
 
 Body = dict[str, Any]
+
+LONGEST_MS = 366 * 24 * 3_600_000
+MOST_EXACT = 2**53 - 1
+"""The greatest whole number that every JSON parser keeps as it is."""
 
 WIRE_EPOCHS = {Intent.JOIN: 0, Intent.LEAVE: -1}
 
@@ -64,13 +71,13 @@ def reply_of(body: Body) -> HeartbeatReply:
         assignment = body.get("assignment") or {}
         return HeartbeatReply(
             status=Status(body["status"]),
-            member=MemberId(body["memberId"]),
+            member=MemberId(_text(body["memberId"])),
             epoch=Epoch(_int(body["memberEpoch"])),
             seq=Seq(_int(body["seq"])),
-            heartbeat_ms=Millis(_int(body["heartbeatIntervalMs"])),
-            rebalance_timeout_ms=Millis(_int(body["rebalanceTimeoutMs"])),
-            lease_ms=Millis(_int(body["leaseMs"])),
-            response_to=body.get("responseTo") or "",
+            heartbeat_ms=_duration(body["heartbeatIntervalMs"]),
+            rebalance_timeout_ms=_duration(body["rebalanceTimeoutMs"]),
+            lease_ms=_duration(body["leaseMs"]),
+            response_to=_text(body.get("responseTo") or ""),
             group_epoch=Epoch(_int(body.get("groupEpoch") or 0)),
             assignment_epoch=Epoch(_int(body.get("assignmentEpoch") or 0)),
             metadata_version=_int(body.get("metadataVersion") or 0),
@@ -78,10 +85,10 @@ def reply_of(body: Body) -> HeartbeatReply:
             pending=_shards(assignment.get("pendingShards")),
             grants=tuple(_grant(row) for row in body.get("grants") or ()),
             extended=tuple(_extension(row) for row in body.get("extended") or ()),
-            view=None if body.get("view") is None else View(body["view"]),
-            retry_after_ms=None if body.get("retryAfterMs") is None else Millis(_int(body["retryAfterMs"])),
+            view=None if body.get("view") is None else View(_text(body["view"])),
+            retry_after_ms=None if body.get("retryAfterMs") is None else _duration(body["retryAfterMs"]),
             retry_reason=None if body.get("retryReason") is None else RetryReason(body["retryReason"]),
-            message=body.get("message"),
+            message=None if body.get("message") is None else shown(_text(body["message"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CoordinatorUnreachable(f"the answer to a heartbeat can't be used: {_why(error)}") from error
@@ -139,13 +146,13 @@ def routing_of(key: GroupKey, body: Body, etag: str) -> Routing:
     try:
         version = _int(body["layoutVersion"])
         routing = Routing(
-            key=GroupKey(body["streamPrefix"], body["consumerGroup"]),
-            shard_count=_int(body["shardCount"]),
+            key=GroupKey(StreamPrefix(_text(body["streamPrefix"])), GroupName(_text(body["consumerGroup"]))),
+            shard_count=_within(body["shardCount"], MAX_SHARDS),
             layout_version=LayoutVersion(version),
             lineage=Lineage(body["lineage"]) if body.get("lineage") else _lineage(etag, version),
             metadata_version=_int(body["metadataVersion"]),
             protocol=str(body["routingProtocol"]),
-            lease_ms=Millis(_int(body["leaseMs"])),
+            lease_ms=_duration(body["leaseMs"]),
             resharding_active=bool(body.get("reshardingActive", False)),
         )
         listed = [_shard_row(row) for row in body["shards"]]
@@ -166,7 +173,7 @@ def error_of(status: int, body: object) -> StreamshardError | None:
         return None
     details = body.get("details")
     kind = _BY_CODE.get(body["errorCode"], StreamshardError)
-    message = str(body.get("message") or f"the coordinator answered {status} {body['errorCode']}")
+    message = shown(str(body.get("message") or f"the coordinator answered {status} {body['errorCode']}"))
     return kind(message, details if isinstance(details, Mapping) else None)
 
 
@@ -215,7 +222,7 @@ def _iso(now: WallMillis) -> str:
 
 
 def _shards(rows: Any) -> tuple[ShardIndex, ...]:
-    return tuple(ShardIndex(_int(row["shardIndex"])) for row in rows or ())
+    return tuple(_index(row) for row in rows or ())
 
 
 def _shard_row(row: Any) -> tuple[int, str]:
@@ -223,11 +230,11 @@ def _shard_row(row: Any) -> tuple[int, str]:
 
 
 def _grant(row: Any) -> Grant:
-    return Grant(ShardIndex(_int(row["shardIndex"])), Token(_int(row["token"])), Generation(_int(row["generation"])))
+    return Grant(_index(row), _token(row), Generation(_int(row["generation"])))
 
 
 def _extension(row: Any) -> Extension:
-    return Extension(ShardIndex(_int(row["shardIndex"])), Token(_int(row["token"])))
+    return Extension(_index(row), _token(row))
 
 
 def _lineage(etag: str, version: int) -> Lineage:
@@ -243,5 +250,30 @@ def _int(value: Any) -> int:
     return value
 
 
+def _within(value: Any, most: int) -> int:
+    number = _int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{shown(str(number))} is not from 0 to {most}")
+    return number
+
+
+def _duration(value: Any) -> Millis:
+    return Millis(_within(value, LONGEST_MS))
+
+
+def _index(row: Any) -> ShardIndex:
+    return ShardIndex(_within(row["shardIndex"], MAX_SHARDS - 1))
+
+
+def _token(row: Any) -> Token:
+    return Token(_within(row["token"], MOST_EXACT))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 def _why(error: Exception) -> str:
-    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else shown(str(error))
