@@ -61,7 +61,8 @@ class Metrics:
         looks = await self._looks(self._coordinator.survey())
         timing = self._coordinator.settings.timing
         self._stock.scene = Scene(self._coordinator.survey(), looks, timing.heartbeat_ms, self._recorder.detail)
-        self._stock.counted = list(process_families(self._recorder, self._coordinator.tally))
+        told = self._coordinator.tally, self._coordinator.trimmed_unread()
+        self._stock.counted = list(process_families(self._recorder, *told))
         return await asyncio.to_thread(generate_latest, self._stock.registry)
 
     async def _looks(self, survey: Survey) -> Mapping[GroupKey, Looks]:

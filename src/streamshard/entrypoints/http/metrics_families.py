@@ -50,6 +50,7 @@ _COUNTERS: dict[str, tuple[Labels, str]] = {
     "metadata_regressions": ((), "Times that the metadata store was found to have lost writes."),
     "invariant_violations": (("kind",), "Times that something was found that must not be."),
     "groups_recreated": ((), "Shards whose key or group had vanished from Redis and was made again."),
+    "records_trimmed_unread": (GROUP, "Records that were removed before the group had read them."),
     "http_requests": (("route", "method", "status"), "Requests answered."),
 }
 _HISTOGRAMS: dict[str, tuple[Labels, str]] = {

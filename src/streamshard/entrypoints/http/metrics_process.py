@@ -1,11 +1,12 @@
 """The metrics of what one process has done; several coordinators have one set each, which add up."""
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version as installed
 
 from prometheus_client import Metric
 
+from streamshard.core.ids import GroupKey
 from streamshard.core.outcome import Fence
 from streamshard.core.replies import Status
 from streamshard.core.tally import Cause, Histogram, Tally
@@ -28,12 +29,13 @@ REGRESSIONS = ("quarantine", "stream-lineage")
 """The events that tell of writes that the store has lost."""
 
 
-def process_families(recorder: Recorder, tally: Tally) -> Iterator[Metric]:
-    """Everything that is counted; what can happen and has not is 0."""
+def process_families(recorder: Recorder, tally: Tally, trimmed: Mapping[GroupKey, int]) -> Iterator[Metric]:
+    """Everything that is counted; what can happen and has not is 0. ``trimmed`` are records that went unread."""
     yield gauge("build_info", [((installed("streamshard"), platform.python_version()), 1)])
     yield counter("heartbeats", _heartbeats(recorder.heartbeats))
     yield histogram("heartbeat_duration_seconds", [((), recorder.heartbeats)])
     yield from _happened(tally)
+    yield counter("records_trimmed_unread", [((key.prefix, key.group), lost) for key, lost in sorted(trimmed.items())])
     yield counter("scale_requests", _outcomes(recorder, _SCALES, SCALED))
     yield counter("routing_requests", _outcomes(recorder, _ROUTINGS, ROUTED))
     yield histogram("store_operation_duration_seconds", _used(recorder.stores.items()))

@@ -33,6 +33,7 @@ class Soundings:
     def __init__(self, inspector: StreamInspector, clock: Callable[[], float] = now) -> None:
         self._inspector = inspector
         self._clock = clock
+        self.wait_s = WAIT_S
         self._found: dict[GroupKey, tuple[float, Looks]] = {}
         self._ended = float("-inf")
         self._took = 0.0
@@ -43,7 +44,7 @@ class Soundings:
         if self._asking is None and self._clock() - self._ended > self._pause:
             self._asking = asyncio.create_task(self._ask(wanted), name="streamshard-soundings")
         if self._asking is not None:
-            done, _ = await asyncio.wait({self._asking}, timeout=WAIT_S)
+            done, _ = await asyncio.wait({self._asking}, timeout=self.wait_s)
             for task in done:
                 self._asking = None
                 if not task.cancelled():
