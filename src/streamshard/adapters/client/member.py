@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from streamshard.adapters.client.noise import Grumble
+from streamshard.adapters.client.reports import Unbegun, rounded_lateness
 from streamshard.core.actions import Action, BeatAfter, BeatNow, Drain, Drop, NameHeld, Reject, Rejoin, Start
 from streamshard.core.commands import Heartbeat
 from streamshard.core.group import ShardProgress
@@ -60,6 +61,8 @@ class Report:
 
     progress: tuple[ShardProgress, ...] = ()
     available: int = 0
+    tells_reads: bool = False
+    """It is told there when each shard was last read; a framework of the application's own may not know."""
 
 
 class ReadingSide(Protocol):
@@ -105,6 +108,7 @@ class Member:
         self._side = side
         self.grumble = Grumble(_LOG, clock)
         """May be replaced by one that is shared, before the member runs."""
+        self._unbegun = Unbegun()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
@@ -153,6 +157,7 @@ class Member:
     async def run(self, api: Answering) -> None:
         """Beat until the member has left or was rejected."""
         self._loop = asyncio.get_running_loop()
+        self._introduce()
         try:
             while not self.ended:
                 now = self.clock.boot()
@@ -168,6 +173,9 @@ class Member:
             if self._attempt is not None:
                 self._attempt.cancel()
             self._side.ended(self)
+
+    def _introduce(self) -> None:
+        _LOG.info("member %s of %s, instance %s", self.session.member, self.key, self.session.instance)
 
     def _pause_expired(self, now: Instant) -> None:
         step = expire(self.session, now)
@@ -218,15 +226,19 @@ class Member:
 
     def _dress(self, attempt: Heartbeat) -> Heartbeat:
         report = self._side.report()
+        progress = report.progress
+        if report.tells_reads:
+            progress = self._unbegun.beside(progress, self.session.held, self.clock.boot())
         return attrs.evolve(
             attempt,
             member_name=self.identity.name,
             request_id=f"{attempt.instance}-{attempt.seq}",
             max_concurrency=self.identity.max_concurrency,
             available=report.available,
-            progress=report.progress,
+            progress=progress,
             advertised_url=self.identity.advertised_url,
             client_version=self.identity.client_version,
+            late=rounded_lateness(self.heartbeat_late),
         )
 
     def _post(self, transition: Callable[[], Step]) -> None:
@@ -258,6 +270,7 @@ class Member:
             case Rejoin():
                 self.grumble.say("rejoin", f"{self.session.member}: joining {self.key} as a new instance")
                 self._take(rejoin(self.session, InstanceId(self.entropy.nonce())))
+                self._introduce()
             case Reject():
                 self._reject(action.message)
 
@@ -280,6 +293,7 @@ class Member:
         suffixed = MemberId(f"{self.identity.member}-{self.entropy.nonce()[:SUFFIX_LENGTH]}")
         _LOG.warning("%s: another instance lives under this name, going on as %s", member, suffixed)
         self.session = Session(suffixed, InstanceId(self.entropy.nonce()))
+        self._introduce()
 
     def _unanswered(self, error: Exception) -> None:
         self._take(unanswered(self.session))

@@ -11,12 +11,14 @@ from streamshard.adapters.client.batching import GroupedReads
 from streamshard.adapters.client.member import Member, Order, Report
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.adapters.client.noise import Grumble
+from streamshard.adapters.client.pulse import Pulse
+from streamshard.adapters.client.reports import told
 from streamshard.adapters.client.run import Pace, ShardRun, Tools
 from streamshard.adapters.client.settling import Grip
 from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.core.actions import Drain, Drop, Start
-from streamshard.core.ids import GroupKey, Instant, MemberId, ShardIndex, Token
+from streamshard.core.ids import GroupKey, Instant, MemberId, Millis, ShardIndex, Token
 from streamshard.core.ports import Clock, Entropy, ShardLog
 from streamshard.core.records import Access, ShardAccess
 from streamshard.core.session import usable_until
@@ -69,6 +71,7 @@ class Poller:
         self._workers = asyncio.Semaphore(reading.max_workers)
         shared = (log, GroupedReads(log), waiter, self._workers, clock, entropy)
         self._tools = Tools(*shared, reading.handle, reading.grumble)
+        self._pulse = Pulse(self._loop, clock, reading.grumble or Grumble(_LOG, clock))
         self._runs: dict[ShardIndex, ShardRun] = {}
         self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}
         self._member: Member | None = None
@@ -96,9 +99,11 @@ class Poller:
     def report(self) -> Report:
         """How far the shards have got; from the membership's thread."""
         runs = sorted(self._runs.copy().items())
-        progress = tuple(run.progress for _, run in runs)
+        lease = self.member.session.lease_ms
+        self._pulse.feel(Millis(lease // 3))
+        progress = tuple(told(run.status(lease)) for _, run in runs)
         busy = sum(1 for row in progress if row.in_flight)
-        return Report(progress, max(0, self._reading.max_workers - busy))
+        return Report(progress, max(0, self._reading.max_workers - busy), tells_reads=True)
 
     def status(self) -> MemberStatus:
         """How the member and its shards are at this moment; on the event loop."""
