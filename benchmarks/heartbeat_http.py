@@ -1,6 +1,7 @@
 """Unchanged heartbeats over HTTP, against a bare ASGI function that only decodes and encodes such bodies.
 
-    python benchmarks/heartbeat_http.py [--members 64] [--holds 2] [--rounds 7] [--stores memory,sqlite,redis]
+    python benchmarks/heartbeat_http.py [--members 64] [--holds 2] [--progress] [--rounds 7]
+        [--stores memory,sqlite,redis]
 
 Each is served by uvicorn in a process of its own (ours as ``streamshard serve`` does it), all with the same
 settings, and asked in turn. What is compared with the bare function is the server's processor time per
@@ -99,8 +100,10 @@ def _create(port: int, shards: int) -> None:
         pass
 
 
-async def _crews(made: dict[str, tuple[int, int]], members: int, holds: int) -> dict[str, list[Member]]:
-    crews = {name: [Member(f"m{i:04}") for i in range(members)] for name in made}
+async def _crews(
+    made: dict[str, tuple[int, int]], members: int, holds: int, *, progress: bool
+) -> dict[str, list[Member]]:
+    crews = {name: [Member(f"m{i:04}", progress=progress) for i in range(members)] for name in made}
     for name, (port, _) in made.items():
         if name != BARE:
             await asyncio.to_thread(_create, port, holds * members)
@@ -109,14 +112,14 @@ async def _crews(made: dict[str, tuple[int, int]], members: int, holds: int) -> 
     return crews
 
 
-async def compare(stores: list[str], members: int, holds: int, seconds: float, rounds: int) -> dict[str, Any]:
+async def compare(chosen: argparse.Namespace) -> dict[str, Any]:
     """Ask everybody in turn, again and again."""
     taken: dict[str, list[tuple[float, float]]] = {}
-    with _servers(stores) as made:
-        crews = await _crews(made, members, holds)
-        for _ in range(rounds):
+    with _servers(chosen.stores.split(",")) as made:
+        crews = await _crews(made, chosen.members, chosen.holds, progress=chosen.progress)
+        for _ in range(chosen.rounds):
             for name, (port, pid) in made.items():
-                taken.setdefault(name, []).append(await measure(port, pid, crews[name], seconds))
+                taken.setdefault(name, []).append(await measure(port, pid, crews[name], chosen.seconds))
     return {name: _told(name, taken) for name in taken}
 
 
@@ -138,15 +141,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--stores", default="memory")
+    parser.add_argument("--progress", action="store_true", help="let members tell how far they have got, too")
     parser.add_argument("--serve-bare", action="store_true")
     parser.add_argument("--port", type=int, default=0)
     chosen = parser.parse_args()
     if chosen.serve_bare:
         serve_bare(chosen.port)
         return
-    stores = chosen.stores.split(",")
-    result = asyncio.run(compare(stores, chosen.members, chosen.holds, chosen.seconds, chosen.rounds))
-    for name, figures in result.items():
+    for name, figures in asyncio.run(compare(chosen)).items():
         print(json.dumps({"server": name, **figures}))
 
 

@@ -21,10 +21,11 @@ Beating = Callable[["Member", bytes], None]
 
 
 class Member:
-    """What one member sends, again and again."""
+    """What one member sends, again and again; with ``progress`` also how far it has got, another way each time."""
 
-    def __init__(self, name: str, instance: str | None = None) -> None:
+    def __init__(self, name: str, instance: str | None = None, *, progress: bool = False) -> None:
         self.name = name
+        self._progress = progress
         self.path = f"/coord/v1/streams/orders/groups/billing/members/{name}/heartbeat"
         self.instance = instance or os.urandom(16).hex()
         self.seq = 0
@@ -35,7 +36,7 @@ class Member:
         holds = [{"shardIndex": g["shardIndex"], "token": g["token"]} for g in answer["grants"]]
         body = {
             "protocolVersion": 1,
-            "requestId": f"{self.name}-1",
+            "requestId": _REQUEST_ID,
             "memberId": self.name,
             "memberName": "billing",
             "memberEpoch": answer["memberEpoch"],
@@ -43,19 +44,41 @@ class Member:
             "runtimeConsumerCapacity": {"runtimeMaxConcurrency": 1, "availableConcurrency": 1},
             "ownedShards": [{"shardIndex": h["shardIndex"]} for h in holds],
             "revokingShards": [],
-            "shardProgress": [],
+            "shardProgress": [_progress(h["shardIndex"]) for h in holds] if self._progress else [],
             "instanceId": self.instance,
+            "seq": _SEQ,
             "holds": holds,
             "view": answer["view"],
+            "advertisedUrl": None,
+            "clientVersion": "1.0.0",
+            "latenessMs": 0,
         }
-        self._body = json.dumps(body).encode()[:-1]
+        self._body = json.dumps(body)
 
     def request(self) -> bytes:
-        """The next attempt."""
+        """The next attempt: another id, another number, and another time in what is told of progress."""
         self.seq += 1
-        body = b'%s, "seq": %d}' % (self._body, self.seq)
+        told = self._body.replace(_REQUEST_ID, f"{self.instance}-{self.seq}").replace(f'"{_SEQ}"', str(self.seq))
+        body = told.replace(_TIME, f"2026-01-01T00:00:{self.seq % 60:02}Z").encode()
         head = f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\ncontent-length: {len(body)}\r\n\r\n"
         return head.encode() + body
+
+
+_REQUEST_ID, _SEQ, _TIME = "the-id", "the-seq", "the-time"
+
+
+def _progress(shard: int) -> dict[str, Any]:
+    return {
+        "shard": {"shardIndex": shard},
+        "streamKey": f"orders:{shard}",
+        "lastDeliveredId": "1767225600000-17",
+        "lastAckedId": "1767225600000-16",
+        "ackFloor": "1767225600000-16",
+        "pendingCount": 1,
+        "inFlight": 1,
+        "readState": "READING",
+        "updatedAt": _TIME,
+    }
 
 
 class _Line(asyncio.Protocol):

@@ -1,7 +1,7 @@
 """The heartbeat on the wire: the one body that members send, and its answer."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -46,7 +46,8 @@ LongText = Annotated[
 Instance = Annotated[
     Annotated[str, Meta(pattern=r"\A[0-9a-fA-F]{32}\Z")] | None, Meta(description="128 random bits as 32 hex digits")
 ]
-Id = Annotated[str, Meta(pattern=r"\A[0-9]{1,20}(-[0-9]{1,20})?\Z", description="a record id")] | None
+Id = Annotated[RecordId, Meta(pattern=r"\A[0-9]{1,20}(-[0-9]{1,20})?\Z", description="a record id")] | None
+Age = Annotated[Annotated[Millis, Meta(ge=0, le=INT_LIMIT)] | None, Meta(description="a whole number, at least 0")]
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -56,7 +57,7 @@ class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
 class ShardPart(_Part, frozen=True, gc=False):
     """``{"shardIndex": 4}``: how a shard is always spelt."""
 
-    shard_index: Whole
+    shard_index: Annotated[ShardIndex, Meta(ge=-INT_LIMIT, le=INT_LIMIT, description="a whole number")]
 
 
 class RevokingPart(_Part, frozen=True, gc=False):
@@ -97,8 +98,8 @@ class ProgressPart(_Part, frozen=True, gc=False):
     pending_count: Natural | None = None
     in_flight: Natural | None = None
     read_state: Literal["READING", "IDLE", "DRAINING", "MISSING"] | None = None
-    last_read_age_ms: OptionalNatural = None
-    handling_ms: OptionalNatural = None
+    last_read_age_ms: Age = None
+    handling_ms: Age = None
 
 
 Shards = Annotated[tuple[ShardPart, ...], Meta(max_length=MAX_SHARDS, description="a list of {shardIndex}")]
@@ -241,13 +242,13 @@ def names(owned: tuple[ShardPart, ...], revoking: tuple[RevokingPart, ...], hold
 remembered_names = functools.lru_cache(maxsize=8192)(names)
 
 
-def _out_of_range(field: str, indexes: list[int]) -> str | None:
+def _out_of_range(field: str, indexes: Sequence[int]) -> str | None:
     if not indexes or (min(indexes) >= 0 and max(indexes) < MAX_SHARDS):
         return None
     return f"{field}: shardIndex must be from 0 to {MAX_SHARDS - 1}"
 
 
-def _sorted_shards(indexes: list[int]) -> tuple[ShardIndex, ...]:
+def _sorted_shards(indexes: Sequence[int]) -> tuple[ShardIndex, ...]:
     return tuple(map(ShardIndex, sorted(set(indexes))))
 
 
@@ -272,20 +273,16 @@ def progress_of(parts: tuple[ProgressPart, ...]) -> tuple[ShardProgress, ...]:
 
 def _progress(part: ProgressPart) -> ShardProgress:
     return ShardProgress(
-        shard=ShardIndex(part.shard.shard_index),
-        last_delivered=_record_id(part.last_delivered_id),
-        last_acked=_record_id(part.last_acked_id),
-        ack_floor=_record_id(part.ack_floor),
-        pending=part.pending_count or 0,
-        in_flight=part.in_flight or 0,
-        read_state=part.read_state or "IDLE",
-        read_ago=None if part.last_read_age_ms is None else Millis(part.last_read_age_ms),
-        handling_for=None if part.handling_ms is None else Millis(part.handling_ms),
+        part.shard.shard_index,
+        part.last_delivered_id,
+        part.last_acked_id,
+        part.ack_floor,
+        part.pending_count or 0,
+        part.in_flight or 0,
+        part.read_state or "IDLE",
+        part.last_read_age_ms,
+        part.handling_ms,
     )
-
-
-def _record_id(text: str | None) -> RecordId | None:
-    return None if text is None else RecordId(text)
 
 
 def rejected(body: HeartbeatBody, member: MemberId, refused: Refused, timing: Timing) -> HeartbeatReply:
