@@ -13,7 +13,7 @@ COMMANDS_A_ROUND_TRIP = 1_024
 BYTES_A_ROUND_TRIP = 1_000_000
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # made for every record: frozen, it would cost three times as much
 class _Order:
     """Commands of one caller, which travel together."""
 

@@ -1,8 +1,7 @@
 """A bounded set of connections to one Redis server: whole pipelines out, raw replies in, errors translated."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -94,22 +93,24 @@ class Connections:
     async def exchange_packed(self, packed: bytes, count: int, timeout: Millis | None = None) -> list[object]:
         """`exchange` of what `pack` has made of ``count`` commands."""
         outcomes: list[object] = []
-        async with self._connection() as connection:
-            try:
-                async with asyncio.timeout((timeout or self._timeout) / 1000):
-                    await connection.send_packed_command(packed, check_health=False)
-                    while len(outcomes) < count:
-                        outcomes.append(await _reply(connection))
-                        _take_what_is_there(connection, outcomes, count)
-            except (RedisError, OSError) as error:
-                lost = AnswerLost(f"Redis did not answer: {describe(error)}")
-                outcomes.extend([lost] * (count - len(outcomes)))
-                await self._distrust(connection)
-            except BaseException:
-                await connection.disconnect(nowait=True)
-                raise
+        connection = await self._take()
+        try:
+            async with asyncio.timeout((timeout or self._timeout) / 1000):
+                await connection.send_packed_command(packed, check_health=False)
+                while len(outcomes) < count:
+                    outcomes.append(await _reply(connection))
+                    _take_what_is_there(connection, outcomes, count)
             if not _DEMOTED.isdisjoint(map(type, outcomes)):
                 await self._distrust(connection)
+        except (RedisError, OSError) as error:
+            lost = AnswerLost(f"Redis did not answer: {describe(error)}")
+            outcomes.extend([lost] * (count - len(outcomes)))
+            await self._distrust(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        finally:
+            await self._put_back(connection)
         return outcomes
 
     async def close(self) -> None:
@@ -125,26 +126,30 @@ class Connections:
         for each in (connection, *free):
             await each.disconnect(nowait=True)
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[AbstractConnection]:
+    async def _take(self) -> AbstractConnection:
         await self._take_slot()
         try:
             connection = await self._ready()
-            self._used.append(connection)
-            try:
-                yield connection
-            finally:
-                self._used.remove(connection)
-                if connection.is_connected and not self._closed:
-                    self._free.append(connection)
-                else:
-                    await connection.disconnect(nowait=True)
-        finally:
+        except BaseException:
             self._slots.release()
+            raise
+        self._used.append(connection)
+        return connection
+
+    async def _put_back(self, connection: AbstractConnection) -> None:
+        self._used.remove(connection)
+        self._slots.release()
+        if connection.is_connected and not self._closed:
+            self._free.append(connection)
+        else:
+            await connection.disconnect(nowait=True)
 
     async def _take_slot(self) -> None:
         if self._closed:
             raise NotSent("The connections to Redis are closed")
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
         try:
             async with asyncio.timeout(self._timeout / 1000):
                 await self._slots.acquire()
