@@ -6,7 +6,7 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from streamshard.adapters.streams.connections import Connections
+from streamshard.adapters.streams.opening import link
 from streamshard.core.dead_letters import DeadLetter, written
 from streamshard.core.ids import GroupName, RecordId, ShardIndex
 from streamshard.entrypoints.cli.root import cli
@@ -22,11 +22,11 @@ class Letters:
 
     def ask(self, *commands: tuple[str | bytes, ...]) -> list[object]:
         async def scenario() -> list[object]:
-            connections = Connections(self.url, limit=1)
+            there = link(self.url, limit=1)
             try:
-                return await connections.exchange(commands)
+                return await there.exchange(commands)
             finally:
-                await connections.close()
+                await there.close()
 
         return asyncio.run(scenario())
 
@@ -47,9 +47,11 @@ class Letters:
         return [letter["id"] for letter in json.loads(result.stdout)["deadLetters"]]
 
 
-@pytest.fixture
-def run(redis_url: str) -> Letters:
-    letters = Letters(redis_url)
+@pytest.fixture(params=["valkey", "cluster"])
+def run(request: pytest.FixtureRequest) -> Letters:
+    """On one server, and on a cluster."""
+    where: str = request.getfixturevalue("redis_url" if request.param == "valkey" else "cluster")
+    letters = Letters(where if isinstance(where, str) else where.url)
     letters.bury(0, 1, 1)
     letters.ask(("XADD", "orders:0", "1-0", "first", "1"))
     return letters
@@ -130,7 +132,7 @@ def test_they_are_dropped_by_id_or_all(run: Letters) -> None:
         (("redrive", "orders"), 2, "ID: name dead letters by their ids, or say --all"),
         (("drop", "orders", "1-0", "--all", "--yes"), 2, "ID: name dead letters by their ids, or say --all"),
         (("list", "or{d}ers"), 2, "STREAM"),
-        (("list", "orders", "--redis", "http://user:secret@here"), 2, "--redis: the URL of the shards can't be used: it begins with none of"),
+        (("list", "orders", "--redis", "http://user:secret@here"), 2, "--redis can't be used: it begins with none of"),
         (("list", "orders", "--redis", "redis://127.0.0.1:1"), 6, "Redis can't be reached"),
     ],
 )
