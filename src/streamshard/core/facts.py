@@ -84,4 +84,5 @@ def group_of_text(text: str) -> GroupFacts:
     said = json.loads(text)
     key = GroupKey(StreamPrefix(said["key"]["prefix"]), GroupName(said["key"]["group"]))
     kinds = {"state": GroupState(said["state"]), "exclusivity": Exclusivity(said.get("exclusivity", "fenced"))}
-    return GroupFacts(**{**said, "key": key, **kinds})
+    known = {field.name for field in attrs.fields(GroupFacts)}  # a newer coordinator may have said more
+    return GroupFacts(**{**{name: said[name] for name in said if name in known}, "key": key, **kinds})

@@ -54,7 +54,8 @@ def create_stream(record: Found, command: CreateStream, context: StreamContext) 
     taken = _taken(command, context)
     if taken and not command.adopt:
         names = ", ".join(f"{command.prefix}:{shard}" for shard in taken)
-        return refused(record, StreamExists(_foreign(names), {"keys": names}))
+        text = _foreign(names) if _unmarked(taken, context) else _left_behind(names)
+        return refused(record, StreamExists(text, {"keys": names}))
     return StreamOutcome(_founded(record, command, context))
 
 
@@ -68,7 +69,23 @@ def _taken(command: CreateStream, context: StreamContext) -> list[ShardIndex]:
 
 
 def _foreign(names: str) -> str:
-    return f"{names}: not made by this stream: rename or delete the key, choose another prefix, or create with adopt"
+    return (
+        f"{names}: not made by this stream: rename or delete the key, choose another prefix, "
+        "or take it over with adopt (--adopt)"
+    )
+
+
+def _left_behind(names: str) -> str:
+    return (
+        f"{names}: left behind with what is in it by a stream of this name that was deleted: "
+        "go on with it by adopt (--adopt), or delete the key"
+    )
+
+
+def _unmarked(taken: list[ShardIndex], context: StreamContext) -> bool:
+    """One of them does not carry the mark that a stream of that name sets beside its shards."""
+    marked = {mark.shard for mark in context.marks if mark.generation is not None}
+    return not marked.issuperset(taken)
 
 
 def _problem(command: CreateStream, context: StreamContext) -> InvalidRequest | None:

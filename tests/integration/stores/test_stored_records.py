@@ -47,6 +47,7 @@ from streamshard.core.stream import (
     IdempotentAnswer,
     Resharding,
     ReshardingState,
+    Retention,
     Shard,
     ShardPhase,
     StreamRecord,
@@ -190,6 +191,15 @@ def test_what_uses_nothing_new_is_written_as_the_first_version_wrote_it() -> Non
     }
 
     assert written == {name: stored(name) for name in written}
+
+
+def test_a_stream_that_says_something_new_is_of_a_later_schema_and_is_read_for_ever() -> None:
+    record = attrs.evolve(STREAM, retention=Retention.ACKNOWLEDGED)
+
+    found = codec.load_stream(stored("2-stream-with-retention"), ORDERS)
+
+    assert (found, told(found)) == (record, told(record))
+    assert codec.dump_stream(record) == stored("2-stream-with-retention")
 
 
 @pytest.mark.parametrize("name", ["2-group-with-a-later-field", "3-group"])

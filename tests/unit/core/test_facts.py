@@ -1,5 +1,7 @@
 """What is kept of a group for whoever asks again."""
 
+import json
+
 import attrs
 
 from streamshard.core.facts import StreamFacts, group_facts, group_of_text, group_text, stream_facts
@@ -28,6 +30,13 @@ def test_what_is_kept_says_the_same_when_it_is_read() -> None:
     facts = group_facts(a_view())
 
     assert group_of_text(group_text(facts)) == facts
+
+
+def test_what_a_newer_coordinator_has_kept_besides_is_passed_over() -> None:
+    facts = group_facts(a_view())
+    kept = {**json.loads(group_text(facts)), "colour": "blue"}
+
+    assert group_of_text(json.dumps(kept)) == facts
 
 
 def test_a_stream_is_told_in_three_words() -> None:

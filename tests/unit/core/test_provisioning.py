@@ -131,7 +131,8 @@ def test_a_key_of_somebody_else_stops_a_create_before_it_begins() -> None:
     outcome = shop.do(create(2))
 
     assert isinstance(outcome.refusal, StreamExists)
-    assert "orders:1" in outcome.refusal.message
+    assert outcome.refusal.message.startswith("orders:1: not made by this stream: ")
+    assert "--adopt" in outcome.refusal.message
     assert shop.stored is None
 
 
@@ -140,7 +141,13 @@ def test_records_that_a_deleted_stream_left_stop_a_create() -> None:
     shop.write(1)
     shop.do(drop_stream())
 
-    assert isinstance(shop.do(create(2)).refusal, StreamExists)
+    refusal = shop.do(create(2)).refusal
+
+    assert isinstance(refusal, StreamExists)
+    assert refusal.message == (
+        "orders:1: left behind with what is in it by a stream of this name that was deleted: "
+        "go on with it by adopt (--adopt), or delete the key"
+    )
 
 
 def test_empty_keys_that_a_deleted_stream_left_are_taken_over_in_a_later_life() -> None:
