@@ -61,6 +61,7 @@ class RaiseVerdict(enum.Enum):
     ABOVE = "ABOVE"  # the mark was above the floor and is not the token: the store lost writes
     SUPERSEDED = "SUPERSEDED"  # sealed, a later generation, or a later layout
     MISSING = "MISSING"  # no key, or no such group on it
+    UNKNOWN = "UNKNOWN"  # the shard's server did not answer, those of other shards did: to be asked again
 
 
 @attrs.frozen

@@ -187,7 +187,10 @@ class StreamBackend(Protocol):
         ...
 
     async def raise_fences(self, orders: Sequence[RaiseFence]) -> tuple[RaiseResult, ...]:
-        """Raise token marks; results in the order of ``orders``."""
+        """Raise token marks; results in the order of ``orders``.
+
+        Where shards are on several servers and some of them don't answer, those alone are `RaiseVerdict.UNKNOWN`.
+        """
         ...
 
     async def raise_layouts(self, orders: Sequence[RaiseLayout]) -> tuple[GuardResult, ...]:

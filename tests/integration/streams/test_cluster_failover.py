@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from streamshard.adapters.streams.opening import shard_log
-from streamshard.core.effects import ProvisionResult
-from streamshard.core.ids import Millis, RecordId
+from streamshard.core.effects import ProvisionResult, RaiseFence, RaiseVerdict
+from streamshard.core.ids import Generation, LayoutVersion, Millis, RecordId, ShardIndex, Token
 from streamshard.core.records import Access, Append
 from streamshard.core.slots import hash_slot
 from streamshard.errors import MaybeWritten, NotWritten, StreamUnavailable
 from tests.integration.cluster import Cluster, Node, ask, until
 from tests.integration.streams.cluster_rig import ClusterRig
-from tests.integration.streams.rigs import BILLING, KEY, access, provision, publish, read
+from tests.integration.streams.rigs import BILLING, KEY, ORDERS, access, provision, publish, read
 from tests.servers import Servers
 
 SLOT = hash_slot(KEY)
@@ -43,6 +43,11 @@ def run(cluster: Cluster, scenario: Callable[[ClusterRig], Awaitable[None]]) -> 
             await rig.close()
 
     asyncio.run(main())
+
+
+def raise_on(shard: int) -> RaiseFence:
+    guard = (Generation(1), LayoutVersion(1))
+    return RaiseFence(ORDERS, ShardIndex(shard), *guard, BILLING, Token(0), Token(5))
 
 
 def shards_of(cluster: Cluster, node: Node) -> set[str]:
@@ -171,11 +176,17 @@ def test_a_slot_that_nobody_serves_is_unavailable_alone(servers: Servers) -> Non
             master.signal(signal.SIGKILL)
 
             outcomes = await rig.log.append_many([Append(key, {b"n": b"1"}) for key in KEYS])
+            raised = await rig.backend.raise_fences([raise_on(shard) for shard in range(len(KEYS))])
 
+            unknown = {key for key, result in zip(KEYS, raised, strict=True) if result.verdict is RaiseVerdict.UNKNOWN}
+            assert unknown == theirs
+            assert {result.verdict for result in raised} == {RaiseVerdict.UNKNOWN, RaiseVerdict.RAISED}
             failed = {key for key, outcome in zip(KEYS, outcomes, strict=True) if isinstance(outcome, Exception)}
             assert failed == theirs
             with pytest.raises(StreamUnavailable, match="can't be reached|did not answer"):
                 await read(rig, 5)
+            with pytest.raises(StreamUnavailable):
+                await rig.backend.raise_fences([raise_on(KEYS.index(key)) for key in sorted(theirs)])
 
         run(bare, scenario)
 

@@ -25,6 +25,7 @@ from streamshard.core.effects import (
 )
 from streamshard.core.ids import Generation, GroupName, LayoutVersion, Millis, RecordId, ShardIndex, StreamPrefix, Token
 from streamshard.core.stream import FenceMark
+from streamshard.errors import StreamUnavailable
 
 CALLS_A_PIPELINE = 256
 """Bounds what one exchange keeps in memory on both sides."""
@@ -50,9 +51,12 @@ class RedisStreamBackend:
         return tuple(ProvisionResult(reply.decode()) for reply in replies)
 
     async def raise_fences(self, orders: Sequence[RaiseFence]) -> tuple[RaiseResult, ...]:
-        """Raise token marks."""
-        replies = await self._run([_raise_fence(order) for order in orders])
-        return tuple(RaiseResult(RaiseVerdict(verdict.decode()), Token(int(mark))) for verdict, mark in replies)
+        """Raise token marks; a node of a cluster that is away leaves those of its own shards unknown."""
+        outcomes = await self._ask([_raise_fence(order) for order in orders])
+        if all(isinstance(outcome, StreamUnavailable) for outcome in outcomes):
+            for outcome in outcomes:
+                value(outcome)
+        return tuple(_raised(outcome) for outcome in outcomes)
 
     async def raise_layouts(self, orders: Sequence[RaiseLayout]) -> tuple[GuardResult, ...]:
         """Raise layout marks."""
@@ -91,11 +95,13 @@ class RedisStreamBackend:
         await self._connections.close()
 
     async def _run(self, calls: Sequence[Call], at_once: int = CALLS_A_PIPELINE) -> list[Any]:
-        replies: list[Any] = []
+        return [value(outcome) for outcome in await self._ask(calls, at_once)]
+
+    async def _ask(self, calls: Sequence[Call], at_once: int = CALLS_A_PIPELINE) -> list[object]:
+        outcomes: list[object] = []
         for first in range(0, len(calls), at_once):
-            outcomes = await run(self._connections, calls[first : first + at_once])
-            replies.extend(value(outcome) for outcome in outcomes)
-        return replies
+            outcomes.extend(await run(self._connections, calls[first : first + at_once]))
+        return outcomes
 
 
 def _provision(order: Provision) -> Call:
@@ -107,6 +113,13 @@ def _provision(order: Provision) -> Call:
 def _raise_fence(order: RaiseFence) -> Call:
     guard = (order.generation, order.layout)
     return shard_call(load("raise_fence"), order.prefix, order.shard, *guard, order.group, order.floor, order.token)
+
+
+def _raised(outcome: object) -> RaiseResult:
+    if isinstance(outcome, StreamUnavailable):
+        return RaiseResult(RaiseVerdict.UNKNOWN, Token(0))
+    verdict, mark = value(outcome)
+    return RaiseResult(RaiseVerdict(verdict.decode()), Token(int(mark)))
 
 
 def _tidy(order: DropGroup | MendLag | DropShard) -> Call:
