@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from streamshard.core.admin import CreateStream, DeleteGroup, DeleteStream
-from streamshard.core.group import MemberState, ShardProgress
-from streamshard.core.ids import Epoch, GroupKey, GroupName, Millis, ShardIndex, StreamPrefix, next_version
+from streamshard.core.group import MemberState
+from streamshard.core.ids import Epoch, GroupKey, GroupName, ShardIndex, StreamPrefix, next_version
 from streamshard.core.replies import Status
 from streamshard.core.stream import ReshardingState, StreamState
 from streamshard.errors import MetadataCorrupt, RevisionConflict, StoreUnavailable, StreamUnavailable
@@ -390,16 +390,3 @@ def test_a_rolled_back_scale_in_goes_on_where_redis_came_back() -> None:
 
     assert site.stream.history[-1].state is ReshardingState.ROLLED_BACK
     assert site.stream.routed_count == 2
-
-
-def test_a_shard_that_is_held_and_not_read_is_told_once_until_it_is_read_again() -> None:
-    _, node, member = settled()
-    node.coordinator.drain_events()
-    told = []
-
-    for read_ago in (0, 12_000, 15_000, 0):
-        node.beat(member, available=1, progress=(ShardProgress(S0, read_ago=Millis(read_ago)),))
-        node.tick(2)
-        told.append([(event.kind, event.shard) for event in node.coordinator.drain_events()])
-
-    assert told == [[], [("unread", S0)], [], [("read-again", S0)]]

@@ -10,6 +10,7 @@ from streamshard.core.group import GroupRecord, Row, ShardProgress
 from streamshard.core.ids import InstanceId, Millis, Nonce, Seq
 from streamshard.core.unread import Unread, UnreadWatch, longest_handling, unread_for, unread_shards
 from tests.unit.core.builders import A1, B1, KEY, LEASE, S0, S1, A, B, group, holding, member
+from tests.unit.core.driving import Member, Site
 
 BEAT = Millis(3_000)
 LONG = Millis(9_001)
@@ -109,3 +110,19 @@ def test_groups_that_are_gone_are_forgotten() -> None:
     watch.keep([])
 
     assert watch.of(KEY) == {}
+
+
+def test_ticks_tell_of_it_once_until_it_is_read_again() -> None:
+    node, one = Site(1).node(), Member()
+    for _ in range(2):
+        node.beat(one)
+    node.tick()
+    node.coordinator.drain_events()
+    found = []
+
+    for read_ago in (0, 12_000, 15_000, 0):
+        node.beat(one, available=1, progress=(ShardProgress(S0, read_ago=Millis(read_ago)),))
+        node.tick(2)
+        found.append([(event.kind, event.shard) for event in node.coordinator.drain_events()])
+
+    assert found == [[], [("unread", S0)], [], [("read-again", S0)]]
