@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 import attrs
 
-from streamshard.core.chronicle import Event
+from streamshard.core.chronicle import TRIMMED_UNREAD, Event
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
 from streamshard.core.tally import SLOW, Histogram
@@ -24,6 +25,7 @@ ALARMING = frozenset(
         "lapsed",
         "member-expired",
         "member-fenced",
+        TRIMMED_UNREAD,
         "quarantine",
         "recreated",
         "revived",
@@ -33,6 +35,9 @@ ALARMING = frozenset(
     }
 )
 """Kinds of events that somebody may have to do something about; the others are told for the record."""
+
+MOST_ALIKE = 3
+"""Changes of one kind and group in one tick that are told one by one."""
 
 LetPass = Callable[[float], Awaitable[None]]
 """Waits until the requests that are here by now are answered, for at most so many seconds."""
@@ -121,7 +126,7 @@ def _complain(error: Exception) -> None:
 
 
 class Chronicling:
-    """Ticks a coordinator, and logs one line for each change that this coordinator made since.
+    """Ticks a coordinator, and logs the changes that this coordinator made since: few lines for many that are alike.
 
     How long each tick took is noted in ``durations``, for the metrics.
     """
@@ -137,23 +142,27 @@ class Chronicling:
             await self._coordinator.tick()
         finally:
             self._durations.note(time.perf_counter() - began)
-            for event, shards in _together(self._coordinator.drain_events()).items():
-                logger.log(logging.WARNING if event.kind in ALARMING else logging.INFO, "%s", _line(event, shards))
+            for kind, line in _told(self._coordinator.drain_events()):
+                logger.log(logging.WARNING if kind in ALARMING else logging.INFO, "%s", line)
 
 
-def _together(events: Sequence[Event]) -> dict[Event, list[int]]:
-    """What happened, each with all shards that the same happened to: of a thousand shards one line is enough."""
-    shards: dict[Event, list[int]] = {}
+def _told(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """The kind and the line of each; one for all shards of which the same is said, and one of many that are alike."""
+    alike: dict[Event, dict[str, list[int]]] = {}
     for event in events:
-        shards.setdefault(attrs.evolve(event, shard=None), []).extend(() if event.shard is None else (event.shard,))
-    return shards
+        texts = alike.setdefault(attrs.evolve(event, text="", shard=None), {})
+        texts.setdefault(event.text, []).extend(() if event.shard is None else (event.shard,))
+    for kin, texts in alike.items():
+        unsaid = len(texts) - 1 if len(texts) > MOST_ALIKE else 0
+        more = f" (and {unsaid} more like it)" if unsaid else ""
+        for text, shards in itertools.islice(texts.items(), len(texts) - unsaid):
+            yield kin.kind, f"{kin.kind} {_place(kin, shards)}: {text}{more}"
 
 
-def _line(event: Event, shards: list[int]) -> str:
+def _place(event: Event, shards: list[int]) -> str:
     place = event.prefix if event.group is None else f"{event.prefix}/{event.group}"
     several = "s" if len(shards) > 1 else ""
-    where = f" shard{several} {', '.join(map(str, shards))}" if shards else ""
-    return f"{event.kind} {place}{where}: {event.text}"
+    return f"{place} shard{several} {', '.join(map(str, shards))}" if shards else place
 
 
 @contextlib.asynccontextmanager
