@@ -307,7 +307,7 @@ class TestCalls:
         error = ask_routing(lambda request: httpx.Response(200, content=endless()), deadline=30_000)
 
         assert isinstance(error, CoordinatorUnreachable)
-        told = "an answer of more than 32000000 bytes: is a coordinator behind this URL?"
+        told = "an answer of more than 16000000 bytes: is a coordinator behind this URL?"
         assert str(error) == f"no coordinator answered: http://one: {told}"
 
     def test_the_options_are_checked(self) -> None:

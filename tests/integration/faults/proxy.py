@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
+import itertools
+import re
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
+ENDLESS = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+"""A piece of a body: an answer that ends with it goes on like this."""
+
 _Result = TypeVar("_Result")
 
 
@@ -17,6 +22,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._target = port
         self._delay = 0.0
+        self._nonsense: Iterator[bytes] | None = None
         self._links: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
@@ -38,6 +44,11 @@ class Proxy:
         """Hang up everywhere, once."""
         self._call(self._hang_up())
 
+    def babble(self, answers: Sequence[bytes]) -> None:
+        """Answer every request over HTTP with one of these, in turn."""
+        self._nonsense = itertools.cycle(answers)
+        self.cut()
+
     def slow(self, seconds: float) -> None:
         """Let each piece wait so long, either way."""
         self._delay = seconds
@@ -45,6 +56,9 @@ class Proxy:
     def cure(self) -> None:
         """Do as if nothing had been."""
         self._delay = 0.0
+        if self._nonsense is not None:
+            self._nonsense = None
+            self.cut()
         self._loop.call_soon_threadsafe(self._open.set)
         self._call(self._listen())
 
@@ -86,14 +100,26 @@ class Proxy:
         self._links.add(link)
         try:
             await self._open.wait()
-            with contextlib.suppress(OSError):
-                await self._join(reader, writer)
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await (self._join(reader, writer) if self._nonsense is None else self._rave(reader, writer))
         except asyncio.CancelledError:
             # The server's own callback would complain about it.
             pass
         finally:
             self._links.discard(link)
             writer.transport.abort()
+
+    async def _rave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while self._nonsense is not None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+            await reader.readexactly(int(length[1]) if length else 0)
+            answer = next(self._nonsense)
+            writer.write(answer)
+            await writer.drain()
+            while answer.endswith(ENDLESS):
+                writer.write(ENDLESS)
+                await writer.drain()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(HOST, self._target)

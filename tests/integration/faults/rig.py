@@ -78,9 +78,24 @@ class Stage:
             self.start(f"consumer-{kind}", "consumer", kind=kind, group=group)
             self.start(f"producer-{kind}", "producer", kind=kind)
         started = time.monotonic()
+        for group in GROUPS.values():
+            self.until(lambda group=group: self.group(group)["state"] == "STABLE", f"{group} to be stable")  # type: ignore[misc]
         for name in self.workers:
             self.until(lambda name=name: self.worked_at(name, started) is not None, f"{name} to work")  # type: ignore[misc]
         self._quiet = {child.name: len(child.log.read_text()) for child in self._everybody()}
+
+    def group(self, name: str) -> Any:
+        """How the coordinator sees a group."""
+        return httpx.get(f"{self.direct}/coord/v1/streams/orders/groups/{name}", trust_env=False).json()
+
+    def owners(self) -> dict[str, list[tuple[int, str, int]]]:
+        """Who holds which shard under which token, in each group."""
+        rows = {}
+        for name in GROUPS.values():
+            place = f"{self.direct}/coord/v1/monitoring/streams/orders/groups/{name}/assignments"
+            shards = httpx.get(place, trust_env=False).json()["shards"]
+            rows[name] = sorted((row["shardIndex"], row["owner"], row["token"]) for row in shards)
+        return rows
 
     def start(self, name: str, module: str, **options: Any) -> Child:
         """Start one process under a name of its own."""
@@ -106,16 +121,18 @@ class Stage:
         self._operator = socket.create_connection((HOST, self.server.port), timeout=5)
 
     def suffer(
-        self, begin: Callable[[], object], cure: Callable[[], object], seconds: float = FAULT_S
+        self, begin: Callable[[], object], cure: Callable[[], object], seconds: float, key: str | None = None
     ) -> dict[str, Cost]:
-        """Let a fault last, cure it, and see who works again when."""
+        """Let a fault last, cure it, and see who works again when, on the shard ``key`` if that is named."""
         began, used = time.monotonic(), self._cpu()
         begin()
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         shares = {name: (after - used[name]) / max(seconds, 1.0) for name, after in self._cpu().items()}
         cured = time.monotonic()
         cure()
-        return {name: Cost(round(share, 3), self._recovered(name, cured)) for name, share in shares.items()}
+        done = time.monotonic()
+        ends = {name: self._recovered(name, done, key) for name in shares}
+        return {name: Cost(round(share, 3), round(ends[name] - cured, 2)) for name, share in shares.items()}
 
     def _cpu(self) -> dict[str, float]:
         return {child.name: cpu_of(child.process.pid) for child in self._everybody()}
@@ -123,22 +140,21 @@ class Stage:
     def _everybody(self) -> tuple[Child, ...]:
         return (self.coordinator, *getattr(self, "workers", {}).values())
 
-    def _recovered(self, name: str, cured: float) -> float:
+    def _recovered(self, name: str, cured: float, key: str | None) -> float:
         if name == "coordinator":
             self.until(self._ready, "the coordinator to be ready again")
-            return round(time.monotonic() - cured, 2)
-        self.until(lambda: self.worked_at(name, cured) is not None, f"{name} to work again")
-        return round((self.worked_at(name, cured) or 0.0) - cured, 2)
+            return time.monotonic()
+        self.until(lambda: self.worked_at(name, cured, key) is not None, f"{name} to work again")
+        return self.worked_at(name, cured, key) or 0.0
 
     def _ready(self) -> bool:
         return httpx.get(f"{self.direct}/readyz", trust_env=False, timeout=10.0).status_code == httpx.codes.OK
 
-    def worked_at(self, name: str, since: float) -> float | None:
+    def worked_at(self, name: str, since: float, key: str | None = None) -> float | None:
         """When it first got something done after ``since``."""
         kind = "published" if name.startswith("producer") else "acked"
-        return next(
-            (line["at"] for line in lines_of(self.notes(name)) if line["kind"] == kind and line["at"] > since), None
-        )
+        done = (line for line in lines_of(self.notes(name)) if line["kind"] == kind and line["at"] > since)
+        return next((line["at"] for line in done if key in (None, line["key"])), None)
 
     def finish(self, since: float = 0.0) -> None:
         """Stop publishing, let everything be handled, stop; what was published before ``since`` Redis may have lost."""
@@ -176,10 +192,9 @@ class Stage:
         ]
 
     def busiest_minute(self) -> dict[str, int]:
-        """The most lines that each process logged in any minute, its start left out."""
+        """The most lines that each process logged in any minute since everybody works."""
         return {
-            child.name: busiest_minute(child.log.read_text()[self._quiet.get(child.name, 0) :])
-            for child in self._everybody()
+            child.name: busiest_minute(child.log.read_text()[self._quiet[child.name] :]) for child in self._everybody()
         }
 
     def until(self, condition: Callable[[], bool], what: str, patience: float = PATIENCE_S) -> None:

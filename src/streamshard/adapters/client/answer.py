@@ -5,8 +5,8 @@ import json
 import attrs
 import httpx
 
-MOST_BYTES = 32_000_000
-"""Many times what a coordinator says to a hundred members that share the most shards a stream may have."""
+MOST_BYTES = 16_000_000
+"""Several times what a coordinator says to a hundred members that share the most shards a stream may have."""
 
 SHOWN = 200
 FIRST_REDIRECT, FIRST_CLIENT_ERROR = 300, 400
