@@ -9,7 +9,7 @@ from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
 from streamshard.adapters.streams.memory_world import MemoryStreams, Stream
 from streamshard.core.ids import GroupKey, GroupName, ShardIndex, StreamPrefix
 from streamshard.core.inspection import ShardLook
-from streamshard.entrypoints.http.metrics_soundings import AT_ONCE, OLD_S, SHARE, YOUNG_S, Soundings
+from streamshard.entrypoints.http.metrics_soundings import AT_ONCE, OLD_S, SHARE, YOUNG_S, Sounder
 
 ORDERS = StreamPrefix("orders")
 BILLING, AUDIT = GroupKey(ORDERS, GroupName("billing")), GroupKey(ORDERS, GroupName("audit"))
@@ -50,17 +50,17 @@ class Rig:
     world: MemoryStreams = attrs.field(factory=MemoryStreams)
     watch: Watch = attrs.field(factory=Watch)
     inspector: Counting = attrs.field(init=False)
-    soundings: Soundings = attrs.field(init=False)
+    sounder: Sounder = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.world.streams["orders:0"] = Stream()
         object.__setattr__(self, "inspector", Counting(self.world, self.watch))
-        object.__setattr__(self, "soundings", Soundings(self.inspector, self.watch))
+        object.__setattr__(self, "sounder", Sounder(self.inspector, self.watch))
 
     async def seen(self, *keys: GroupKey, shards: int = 1) -> dict[GroupKey, int]:
         """Of how many shards of each group something is shown."""
         wanted = {key: tuple(map(ShardIndex, range(shards))) for key in keys or (BILLING,)}
-        return {key: len(looks) for key, looks in (await self.soundings.look(wanted)).items()}
+        return {key: len(looks) for key, looks in (await self.sounder.look(wanted)).items()}
 
 
 def test_each_group_is_asked_for_in_parts() -> None:
@@ -136,10 +136,10 @@ def test_a_slow_redis_is_not_waited_for_without_end_and_asked_once() -> None:
     async def scenario() -> None:
         rig = Rig()
         rig.inspector.gate.clear()
-        rig.soundings.wait_s = 0.01
+        rig.sounder.wait_s = 0.01
         late = [await rig.seen(), await rig.seen()]
         rig.inspector.gate.set()
-        rig.soundings.wait_s = 10.0
+        rig.sounder.wait_s = 10.0
 
         assert (late, await rig.seen(), rig.inspector.asked) == ([{}, {}], {BILLING: 1}, [1])
 
@@ -150,12 +150,12 @@ def test_stopping_breaks_the_asking_off() -> None:
     async def scenario() -> None:
         rig = Rig()
         rig.inspector.gate.clear()
-        rig.soundings.wait_s = 0.01
+        rig.sounder.wait_s = 0.01
         await rig.seen()
 
-        rig.soundings.stop()
+        rig.sounder.stop()
 
-        rig.soundings.wait_s = 10.0
+        rig.sounder.wait_s = 10.0
         assert await rig.seen() == {}
         assert [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
@@ -163,4 +163,4 @@ def test_stopping_breaks_the_asking_off() -> None:
 
 
 def test_stopping_what_does_not_ask_is_nothing() -> None:
-    Soundings(MemoryStreamInspector(MemoryStreams())).stop()
+    Sounder(MemoryStreamInspector(MemoryStreams())).stop()

@@ -11,9 +11,9 @@ from streamshard.core.ids import GroupKey
 from streamshard.core.inspection import StreamInspector
 from streamshard.core.survey import Survey
 from streamshard.entrypoints.http.exchange import Header, Reply, Request
-from streamshard.entrypoints.http.metrics_groups import Looks, Scene, group_families
+from streamshard.entrypoints.http.metrics_groups import Scene, group_families
 from streamshard.entrypoints.http.metrics_process import process_families
-from streamshard.entrypoints.http.metrics_soundings import Soundings
+from streamshard.entrypoints.http.metrics_soundings import Sounder, Soundings
 from streamshard.entrypoints.http.traffic import Traffic
 
 _TEXT: Header = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
@@ -44,12 +44,12 @@ class Metrics:
     def __init__(self, coordinator: Coordinator, traffic: Traffic, inspector: StreamInspector | None) -> None:
         self._coordinator = coordinator
         self._recorder = traffic.recorder
-        self._soundings = None if inspector is None else Soundings(inspector)
+        self._sounder = None if inspector is None else Sounder(inspector)
         self._stock = _Stock()
         self._stock.registry.register(self._stock)
         self._writing: asyncio.Task[bytes] | None = None
-        if self._soundings is not None:
-            traffic.when_closed(self._soundings.stop)
+        if self._sounder is not None:
+            traffic.when_closed(self._sounder.stop)
 
     async def metrics(self, request: Request) -> Reply:
         """GET ``/metrics``."""
@@ -58,14 +58,14 @@ class Metrics:
         return Reply(200, await asyncio.shield(self._writing), (_TEXT,))
 
     async def _write(self) -> bytes:
-        looks = await self._looks(self._coordinator.survey())
+        found = await self._sounded(self._coordinator.survey())
         timing = self._coordinator.settings.timing
-        self._stock.scene = Scene(self._coordinator.survey(), looks, timing.heartbeat_ms, self._recorder.detail)
+        self._stock.scene = Scene(self._coordinator.survey(), found, timing.heartbeat_ms, self._recorder.detail)
         told = self._coordinator.tally, self._coordinator.trimmed_unread()
         self._stock.counted = list(process_families(self._recorder, *told))
         return await asyncio.to_thread(generate_latest, self._stock.registry)
 
-    async def _looks(self, survey: Survey) -> Mapping[GroupKey, Looks]:
-        if self._soundings is None:
+    async def _sounded(self, survey: Survey) -> Mapping[GroupKey, Soundings]:
+        if self._sounder is None:
             return {}
-        return await self._soundings.look({seen.record.key: tuple(seen.record.layout) for seen in survey.groups})
+        return await self._sounder.look({seen.record.key: tuple(seen.record.layout) for seen in survey.groups})

@@ -1,9 +1,11 @@
 """What the metrics are called, what they mean, and which labels they have: nothing is exported that is not here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import cast
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Sample
 from prometheus_client.utils import floatToGoString
 
 from streamshard.core.tally import Histogram
@@ -62,12 +64,25 @@ _HISTOGRAMS: dict[str, tuple[Labels, str]] = {
 }
 
 
-def gauge(name: str, values: Values) -> GaugeMetricFamily:
+class _Samples:
+    """Made one by one while they are written.
+
+    Kept in a list, those of ten thousand shards would make the interpreter look for garbage among everything
+    that there is, and nobody would be answered for that long.
+    """
+
+    def __init__(self, name: str, labels: Labels, values: Values) -> None:
+        self._name, self._labels, self._values = name, labels, values
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (Sample(self._name, dict(zip(self._labels, given, strict=True)), value) for given, value in self._values)
+
+
+def gauge(name: str, values: Values) -> Metric:
     """A family of gauges; ``values`` are label values in the family's order, and numbers."""
     labels, text = _GAUGES[name]
-    family = GaugeMetricFamily("streamshard_" + name, text, labels=labels)
-    for given, value in values:
-        family.add_metric(given, value)
+    family = Metric("streamshard_" + name, text, "gauge")
+    family.samples = cast(list[Sample], _Samples(family.name, labels, values))
     return family
 
 

@@ -2,21 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 import attrs
 from prometheus_client import Metric
 
 from streamshard.core.group import TERMINAL, GroupRecord, MemberState
 from streamshard.core.ids import GroupKey, InstanceId, Millis, ShardIndex
-from streamshard.core.inspection import ShardLook
 from streamshard.core.queries import GroupState, group_state
 from streamshard.core.survey import GroupSurvey, Survey
 from streamshard.core.unread import unread_shards
 from streamshard.entrypoints.http.metrics_families import Values, gauge
 from streamshard.entrypoints.http.metrics_recorder import Detail
-
-Looks: TypeAlias = Mapping[ShardIndex, ShardLook]
+from streamshard.entrypoints.http.metrics_soundings import Sounding, Soundings
 
 
 @attrs.frozen
@@ -24,7 +21,7 @@ class Scene:
     """What one scrape shows of streams and groups; nothing in it changes, so that another thread may read it."""
 
     survey: Survey
-    looks: Mapping[GroupKey, Looks]
+    soundings: Mapping[GroupKey, Soundings]
     """What Redis showed of each group's shards; what is too old to be shown is left out."""
     heartbeat_ms: Millis
     detail: Detail
@@ -81,20 +78,20 @@ def _states(records: Iterable[tuple[tuple[str, str], GroupRecord]]) -> Values:
 def _lags(scene: Scene) -> Values:
     """The sum, unless a shard's part of it is unknown."""
     for seen in scene.survey.groups:
-        looks = scene.looks.get(seen.record.key, {})
-        lags = [looks[shard].lag if shard in looks else None for shard in seen.record.layout]
+        found = scene.soundings.get(seen.record.key, {})
+        lags = [found[shard].lag if shard in found else None for shard in seen.record.layout]
         known = [lag for lag in lags if lag is not None]
         if len(known) == len(lags):
             yield _place(seen.record), sum(known)
 
 
 def _looked_at(scene: Scene) -> Iterator[Metric]:
-    reads: dict[str, Callable[[ShardLook], float | None]] = {
-        "shard_lag_records": lambda look: look.lag,
-        "shard_lag_known": lambda look: look.lag is not None,
-        "shard_pending_records": lambda look: look.pending,
-        "shard_stream_records": lambda look: look.length if look.exists else None,
-        "shard_oldest_unacked_age_seconds": lambda look: _seconds(look.oldest_unacked_ms),
+    reads: dict[str, Callable[[Sounding], float | None]] = {
+        "shard_lag_records": lambda shard: shard.lag,
+        "shard_lag_known": lambda shard: shard.lag is not None,
+        "shard_pending_records": lambda shard: shard.pending,
+        "shard_stream_records": lambda shard: shard.length,
+        "shard_oldest_unacked_age_seconds": lambda shard: _seconds(shard.oldest_unacked_ms),
     }
     for name, read in reads.items():
         yield gauge(name, _read(scene, read))
@@ -104,11 +101,11 @@ def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-def _read(scene: Scene, read: Callable[[ShardLook], float | None]) -> Values:
+def _read(scene: Scene, read: Callable[[Sounding], float | None]) -> Values:
     for seen in scene.of_shards:
-        at, looks = _place(seen.record), scene.looks.get(seen.record.key, {})
+        at, found = _place(seen.record), scene.soundings.get(seen.record.key, {})
         for shard in seen.record.layout:
-            value = read(looks[shard]) if shard in looks else None
+            value = read(found[shard]) if shard in found else None
             if value is not None:
                 yield (*at, str(shard)), value
 

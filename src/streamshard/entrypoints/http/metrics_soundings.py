@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import attrs
+
 from streamshard.core.ids import GroupKey, ShardIndex
 from streamshard.core.inspection import ShardLook, StreamInspector
 from streamshard.entrypoints.http.metrics_recorder import now
@@ -24,22 +26,34 @@ WAIT_S = 2.0
 """How long a scrape waits for Redis; after that it shows what there is."""
 
 Wanted = Mapping[GroupKey, Sequence[ShardIndex]]
-Looks = Mapping[ShardIndex, ShardLook]
 
 
-class Soundings:
+@attrs.frozen
+class Sounding:
+    """What is shown of one shard; None is unknown."""
+
+    lag: int | None
+    pending: int | None
+    length: int | None
+    oldest_unacked_ms: int | None
+
+
+Soundings = Mapping[ShardIndex, Sounding]
+
+
+class Sounder:
     """Asks when it is wanted and due, one question after the other, in a task of its own."""
 
     def __init__(self, inspector: StreamInspector, clock: Callable[[], float] = now) -> None:
         self._inspector = inspector
         self._clock = clock
         self.wait_s = WAIT_S
-        self._found: dict[GroupKey, tuple[float, Looks]] = {}
+        self._found: dict[GroupKey, tuple[float, Soundings]] = {}
         self._ended = float("-inf")
         self._took = 0.0
         self._asking: asyncio.Task[None] | None = None
 
-    async def look(self, wanted: Wanted) -> Mapping[GroupKey, Looks]:
+    async def look(self, wanted: Wanted) -> Mapping[GroupKey, Soundings]:
         """The latest of each of these groups, if it is not too old to be shown."""
         if self._asking is None and self._clock() - self._ended > self._pause:
             self._asking = asyncio.create_task(self._ask(wanted), name="streamshard-soundings")
@@ -66,15 +80,21 @@ class Soundings:
         self._found = {key: found for key, found in self._found.items() if key in wanted}
         try:
             for key, shards in wanted.items():
-                looks = [
-                    look for part in _parts(shards) for look in await self._inspector.look(key.prefix, part, key.group)
-                ]
-                self._found[key] = (self._clock(), {look.shard: look for look in looks})
+                looks = {look.shard: _sounding(look) for part in _parts(shards) for look in await self._part(key, part)}
+                self._found[key] = (self._clock(), looks)
         except StreamUnavailable:
             return  # what was seen before is shown until it is too old
         finally:
             self._ended = self._clock()
             self._took = self._ended - began
+
+    async def _part(self, key: GroupKey, shards: Sequence[ShardIndex]) -> Sequence[ShardLook]:
+        await asyncio.sleep(0)  # others have their turn, also where an answer is here at once
+        return await self._inspector.look(key.prefix, shards, key.group)
+
+
+def _sounding(look: ShardLook) -> Sounding:
+    return Sounding(look.lag, look.pending, look.length if look.exists else None, look.oldest_unacked_ms)
 
 
 def _parts(shards: Sequence[ShardIndex]) -> Iterator[Sequence[ShardIndex]]:
