@@ -197,7 +197,7 @@ class RedisShardLog(FencedLog):
 
 
 def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
-    script = load(name, "member")
+    script = load(name, "member", first="acknowledge_at_once" if name == "acknowledge" else None)
     common = (access.generation, access.token, access.group)
     return shard_call(script, access.prefix, access.shard, *common, *arguments)
 

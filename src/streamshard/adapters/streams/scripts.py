@@ -69,10 +69,10 @@ def shard_look(script: Script, prefix: StreamPrefix, shard: ShardIndex, *argumen
 
 
 @cache
-def load(name: str, *preludes: str) -> Script:
-    """Read a script and what it shares with others from the package's data."""
+def load(name: str, *preludes: str, first: str | None = None) -> Script:
+    """Read a script and what it shares with others from the package's data; ``first`` comes before all of that."""
     folder = files("streamshard.adapters.streams") / "lua"
-    parts = ("common", *preludes, name)
+    parts = (*([first] if first else []), "common", *preludes, name)
     text = "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 

@@ -19,7 +19,7 @@ local function delete_acknowledged(ids)
   return done
 end
 
-local total = 0
+local total = settled_at_once
 for first = 5, #ARGV, CHUNK do
   local ids = {}
   for i = first, math.min(first + CHUNK - 1, #ARGV) do
