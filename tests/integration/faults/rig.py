@@ -1,7 +1,6 @@
 """A coordinator, two consumers and two producers as processes, a fault between them, and what it cost."""
 
 import contextlib
-import datetime
 import json
 import os
 import socket
@@ -63,7 +62,7 @@ class Stage:
         self.url = f"http://{HOST}:{self.http.port}"
         self.workers: dict[str, Child] = {}
         self._operator = socket.create_connection((HOST, server.port), timeout=5)
-        self._quiet: dict[str, int] = {}
+        self._marks: list[dict[str, int]] = []
         body = {"initialShardCount": SHARDS, "consumerGroups": sorted(GROUPS.values()), **BY}
         httpx.post(f"{self.direct}/coord/v1/streams/orders", json=body, trust_env=False).raise_for_status()
 
@@ -82,7 +81,6 @@ class Stage:
             self.until(lambda group=group: self.group(group)["state"] == "STABLE", f"{group} to be stable")  # type: ignore[misc]
         for name in self.workers:
             self.until(lambda name=name: self.worked_at(name, started) is not None, f"{name} to work")  # type: ignore[misc]
-        self._quiet = {child.name: len(child.log.read_text()) for child in self._everybody()}
 
     def group(self, name: str) -> Any:
         """How the coordinator sees a group."""
@@ -124,6 +122,7 @@ class Stage:
         self, begin: Callable[[], object], cure: Callable[[], object], seconds: float, key: str | None = None
     ) -> dict[str, Cost]:
         """Let a fault last, cure it, and see who works again when, on the shard ``key`` if that is named."""
+        self._marks.append({child.name: len(child.log.read_text()) for child in self._everybody()})
         began, used = time.monotonic(), self._cpu()
         begin()
         time.sleep(max(0.0, began + seconds - time.monotonic()))
@@ -191,10 +190,13 @@ class Stage:
             for line in late_acks(lines_of(self.notes(name)))
         ]
 
-    def busiest_minute(self) -> dict[str, int]:
-        """The most lines that each process logged in any minute since everybody works."""
+    def loudest(self) -> dict[str, int]:
+        """The most lines that each process logged from the beginning of one fault to that of the next."""
+        logs = {child.name: child.log.read_text() for child in self._everybody()}
+        ends = [*self._marks[1:], {name: len(log) for name, log in logs.items()}]
+        spans = list(zip(self._marks, ends, strict=True))
         return {
-            child.name: busiest_minute(child.log.read_text()[self._quiet[child.name] :]) for child in self._everybody()
+            name: max(log[first[name] : last[name]].count("\n") for first, last in spans) for name, log in logs.items()
         }
 
     def until(self, condition: Callable[[], bool], what: str, patience: float = PATIENCE_S) -> None:
@@ -230,17 +232,6 @@ def late_acks(lines: list[Line]) -> list[Line]:
         elif line["kind"] == "acked" and (line["id"], line["token"]) in suspects:
             late.append(line)
     return late
-
-
-def busiest_minute(log: str) -> int:
-    """The most lines in any minute; lines without a time belong to the one before."""
-    times: list[float] = []
-    for line in log.splitlines():
-        with contextlib.suppress(ValueError):
-            times.append(datetime.datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").timestamp())  # noqa: DTZ007
-            continue
-        times.append(times[-1] if times else 0.0)
-    return max((sum(first <= time < first + 60 for time in times) for first in times), default=0)
 
 
 @contextlib.contextmanager
