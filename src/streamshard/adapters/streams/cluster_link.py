@@ -192,8 +192,10 @@ class ClusterLink:
         return pipe
 
     def _drop_others(self, served: frozenset[Address]) -> None:
-        """Hang up on nodes that serve nothing any more: whoever waits for one of them is told at once."""
-        for address in [address for address in self._pipes if address not in served]:
+        """Hang up on nodes that serve nothing any more: whoever waits for a silent one is told at once."""
+        # One that answers is left until it is idle: it may be the map that is old.
+        gone = [address for address, pipe in self._pipes.items() if address not in served and not pipe.answering]
+        for address in gone:
             task = asyncio.get_running_loop().create_task(self._pipes.pop(address).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

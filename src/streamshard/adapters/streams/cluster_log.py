@@ -29,6 +29,7 @@ class ClusterShardLog(FencedLog):
         super().__init__(self._link, ClusterLink(self._map, timeout), lambda link: link)
         self._ears: dict[Address, Ear] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._map.tell(self._drop_others)
 
     async def servers(self) -> tuple[str, ...]:
@@ -67,6 +68,7 @@ class ClusterShardLog(FencedLog):
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
+        self._closed = True
         ears, self._ears = list(self._ears.values()), {}
         for ear in ears:
             await ear.close()
@@ -90,6 +92,8 @@ class ClusterShardLog(FencedLog):
         raise Refused(f"Redis refused to wait for {key}: its slot kept moving")
 
     async def _owner(self, key: str) -> Address:
+        if self._closed:
+            raise NotSent("The connections to Redis are closed")
         if not self._map.nodes:
             await self._map.refresh()
         address = self._map.owner(key)

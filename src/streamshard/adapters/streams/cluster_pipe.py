@@ -42,6 +42,13 @@ class Pipe:
             self._under_way -= 1
             self._heard_at = loop.time()
 
+    @property
+    def answering(self) -> bool:
+        """Somebody waits for the node, and it has not been silent for long."""
+        if not self._under_way:
+            return False
+        return asyncio.get_running_loop().time() - self._heard_at < LATE_S
+
     async def close(self) -> None:
         """Give up what is under way, and let go of the connection; idempotent."""
         if self._watch is not None:
