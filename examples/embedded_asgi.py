@@ -17,7 +17,7 @@ from starlette.routing import Route
 from streamshard.entrypoints.http.app import create_app
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings
-from streamshard.entrypoints.ticker import Ticker, ticking
+from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
 from streamshard.entrypoints.wiring import service
 
 SETTINGS = ServeSettings(store="memory:", redis="memory:")
@@ -31,10 +31,11 @@ async def hello(request: Request) -> PlainTextResponse:
 @contextlib.asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """The host's lifespan opens the store and keeps the ticks going: those of mounted applications are not run."""
-    traffic = Traffic()
     async with service(SETTINGS) as built:
+        traffic = Traffic(built.recorder)
         app.mount("/coordinator", create_app(built.coordinator, traffic=traffic, inspector=built.inspector))
-        async with ticking(Ticker(built.coordinator, built.clock, SETTINGS.timing.tick_ms, traffic.let_pass)):
+        chronicling = Chronicling(built.coordinator, built.recorder.ticks)
+        async with ticking(Ticker(chronicling, built.clock, SETTINGS.timing.tick_ms, traffic.let_pass)):
             yield
 
 
