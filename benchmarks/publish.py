@@ -4,20 +4,14 @@
 
 One real server, records of 200 bytes, the contenders in turn within each round. Two loads: 100 tasks that each
 await one record at a time, and 100 records at a time from one task. What is compared is records per second, and
-beside it the processor time per record of the client and of the server. The last two lines are the result as JSON.
+beside it the processor time per record of the client and of the server.
 """
 
 import argparse
 import asyncio
-import gc
-import json
-import os
-import resource
-import statistics
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
-import attrs
+from measuring import PAYLOAD, Load, Sample, goal, measure, median, table
 from redis.asyncio import Redis
 
 from streamshard import Producer, Published, StreamApp
@@ -30,41 +24,6 @@ from streamshard.entrypoints.wiring import service
 
 KEY = GroupKey(StreamPrefix("orders"), GroupName("billing"))
 TASKS = 100
-PAYLOAD = b"x" * 192  # with the field's name and the framing of a small record: about 200 bytes
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-
-Load = Callable[[int], Awaitable[None]]
-
-
-@attrs.frozen
-class Sample:
-    """One run: records per second, and microseconds of processor time per record."""
-
-    rate: float
-    client_us: float
-    server_us: float
-
-
-def server_seconds(pid: int) -> float:
-    """Processor time that a process has used, as Linux counts it."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-        words = stat.read().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) * TICK_S
-
-
-def client_seconds() -> float:
-    """Processor time that this process has used."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-async def measure(load: Load, records: int, pid: int) -> Sample:
-    """Run one load once."""
-    gc.collect()
-    client, server, began = client_seconds(), server_seconds(pid), time.perf_counter()
-    await load(records)
-    took, micros = time.perf_counter() - began, 1e6 / records
-    return Sample(records / took, (client_seconds() - client) * micros, (server_seconds(pid) - server) * micros)
 
 
 async def tasks(one: Callable[[int], Awaitable[object]], records: int) -> None:
@@ -128,11 +87,6 @@ async def rounds(loads: dict[str, Load], redis: "Redis", options: argparse.Names
     return {name: median(samples) for name, samples in found.items()}
 
 
-def median(samples: Sequence[Sample]) -> Sample:
-    """Each figure's median."""
-    return Sample(*(statistics.median(figures) for figures in zip(*map(attrs.astuple, samples), strict=True)))
-
-
 async def compare(options: argparse.Namespace) -> dict[str, Sample]:
     """Start what is needed, and measure."""
     with EmbeddedServer() as server:
@@ -147,18 +101,16 @@ async def compare(options: argparse.Namespace) -> dict[str, Sample]:
 
 def report(found: dict[str, Sample]) -> None:
     """Print the figures and what they come to."""
-    for name, sample in found.items():
-        rate, client, server = attrs.astuple(sample)
-        print(f"{name:34} {rate:9,.0f} records/s   client {client:6.1f} us   server {server:5.1f} us")
+    table(found)
+    print()
     pairs = {
-        "publish": ("publish, 100 tasks", "redis-py xadd, 100 tasks"),
-        "publish_many": ("publish_many(100)", "redis-py pipeline of 100"),
-        "publish_many, routed": ("publish_many(100)", "redis-py pipeline of 100, routed"),
+        ("publish, 100 tasks", "redis-py xadd, 100 tasks"): 8.0,
+        ("publish_many(100)", "redis-py pipeline of 100"): 1.5,
+        ("publish_many(100)", "redis-py pipeline of 100, routed"): 1.5,
     }
-    rates = {name: round(found[ours].rate / found[theirs].rate, 2) for name, (ours, theirs) in pairs.items()}
-    times = {name: round(found[theirs].client_us / found[ours].client_us, 2) for name, (ours, theirs) in pairs.items()}
-    print(json.dumps({"records a second, times theirs": rates}))
-    print(json.dumps({"client time a record, times less than theirs": times}))
+    for (ours, theirs), times in pairs.items():
+        goal(f"records/s, {ours} to {theirs}", found[ours].rate / found[theirs].rate, times)
+        print(f"  client time a record, times less: {found[theirs].client_us / found[ours].client_us:.2f}")
 
 
 def main() -> None:
