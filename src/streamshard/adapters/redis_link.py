@@ -40,6 +40,7 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import TimeoutError as SilenceError
 from redis.retry import Retry
 
 from streamshard.adapters.redis_tls import Tls
@@ -77,6 +78,15 @@ class AnswerLost(Exception):
     """The command may have reached the server; its answer did not come back."""
 
 
+_TLS = (
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "the certificate is not trusted, or is another host's: name who signed it in ssl_ca_certs",
+    ),
+    ("WRONG_VERSION_NUMBER", "the server speaks no TLS on this port"),
+    ("RECORD_LAYER_FAILURE", "the server speaks no TLS on this port"),
+)
+
 _IN_A_SCRIPT = ("ACL failure in script", "The user executing the script can't")
 """How servers begin to say that a script lacks a permission; it comes without NOPERM."""
 
@@ -93,6 +103,9 @@ def describe(error: BaseException) -> str:
             f"NOPERM: the account lacks a permission ({error}): give it what `streamshard acl-rules` prints "
             "(ACL LOG on the server says what it tried)"
         )
+    for sign, reason in _TLS:
+        if sign in str(error):
+            return f"TLS: {reason} ({error})"
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return f"{reason} ({error})"
@@ -176,6 +189,23 @@ def connection_to(options: Mapping[str, Any], timeout: Millis) -> AbstractConnec
     return make(**settled)
 
 
+async def open_connection(options: Mapping[str, Any], timeout: Millis) -> AbstractConnection:
+    """Connect and log in; raises `NotSent`."""
+    connection = connection_to(options, timeout)
+    connect: Callable[[], Any] = connection.connect
+    try:
+        async with asyncio.timeout(timeout / 1000):
+            await connect()
+    except (RedisError, OSError) as error:
+        await connection.disconnect(nowait=True)
+        silent = "tls" in options and isinstance(error, TimeoutError | SilenceError)
+        raise NotSent("no answer in time: does it speak TLS on this port?" if silent else describe(error)) from error
+    except BaseException:
+        await connection.disconnect(nowait=True)
+        raise
+    return connection
+
+
 @cache
 def _warn(where: str, unchecked: str) -> None:
     if unchecked:
@@ -208,18 +238,7 @@ class Line:
     @classmethod
     async def open(cls, options: Mapping[str, Any], timeout: Millis) -> "Line":
         """Connect and log in; raises `NotSent` if that fails."""
-        connection = connection_to(options, timeout)
-        connect: Callable[[], Any] = connection.connect
-        try:
-            async with asyncio.timeout(timeout / 1000):
-                await connect()
-        except (RedisError, OSError) as error:
-            await connection.disconnect(nowait=True)
-            raise NotSent(describe(error)) from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
-        line = cls(connection, timeout)
+        line = cls(await open_connection(options, timeout), timeout)
         await asyncio.sleep(0)  # a task that is cancelled before it began would not close the connection
         return line
 

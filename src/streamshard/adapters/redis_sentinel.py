@@ -2,13 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ReadOnlyError, RedisError
 
-from streamshard.adapters.redis_link import AnswerLost, Line, NotSent, connection_to, describe
+from streamshard.adapters.redis_link import AnswerLost, Line, NotSent, describe, open_connection
 from streamshard.adapters.redis_url import Address, Place, host_and_port
 from streamshard.core.ids import Millis
 
@@ -76,35 +74,20 @@ async def connected(place: Place, timeout: Millis) -> AbstractConnection:
     raise trouble
 
 
-async def open_connection(options: Mapping[str, Any], timeout: Millis) -> AbstractConnection:
-    """A new connection to one server; raises `NotSent`."""
-    connection = connection_to(options, timeout)
-    connect: Callable[[], Awaitable[None]] = connection.connect
-    await _or_disconnect(connection, connect, timeout)
-    return connection
-
-
 async def _to_master(place: Place, address: Address, timeout: Millis) -> AbstractConnection:
     connection = await open_connection(place.at(address), timeout)
 
-    async def check() -> None:
-        # A sentinel may not have heard yet that its master is none any more: the server itself knows.
-        await connection.send_command("ROLE", check_health=False)
-        role, *_ = await connection.read_response()
-        if role != b"master":
-            raise ReadOnlyError(f"{host_and_port(address)} is a replica, and the sentinels name no other")
-
-    await _or_disconnect(connection, check, timeout)
-    return connection
-
-
-async def _or_disconnect(connection: AbstractConnection, work: Callable[[], Awaitable[None]], timeout: Millis) -> None:
     try:
         async with asyncio.timeout(timeout / 1000):
-            await work()
+            # A sentinel may not have heard yet that its master is none any more: the server itself knows.
+            await connection.send_command("ROLE", check_health=False)
+            role, *_ = await connection.read_response()
+            if role != b"master":
+                raise ReadOnlyError(f"{host_and_port(address)} is a replica, and the sentinels name no other")
     except (RedisError, OSError) as error:
         await connection.disconnect(nowait=True)
         raise NotSent(describe(error)) from error
     except BaseException:
         await connection.disconnect(nowait=True)
         raise
+    return connection

@@ -11,8 +11,8 @@ from redis.exceptions import BusyLoadingError, MasterDownError, ReadOnlyError, R
 
 from streamshard.adapters import redis_url
 from streamshard.adapters.redis_link import NotSent as Unreachable
-from streamshard.adapters.redis_link import describe, lacks_permission
-from streamshard.adapters.redis_sentinel import connected, open_connection
+from streamshard.adapters.redis_link import describe, lacks_permission, open_connection
+from streamshard.adapters.redis_sentinel import connected
 from streamshard.core.ids import Millis
 from streamshard.errors import ConfigurationError, StreamPermissionMissing, StreamUnavailable
 
