@@ -62,6 +62,16 @@ class ShardLook:
         return group.lag or None
 
     @property
+    def missed(self) -> int | None:
+        """Removed before the group had read them; None if nobody can tell."""
+        return None if self.group is None else self.group.missed
+
+    @property
+    def missed_exact(self) -> bool:
+        """False: ``missed`` is the least it can be."""
+        return self.group is None or self.group.missed_exact
+
+    @property
     def waiting(self) -> int:
         """What is known to wait for a consumer: one at least where the server has lost count."""
         group = self.group

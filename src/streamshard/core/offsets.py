@@ -42,6 +42,16 @@ class Offsets:
         return _sum(s.look.lag for s in self.shards)
 
     @property
+    def missed(self) -> int | None:
+        """Removed before the group had read them."""
+        return _sum(s.look.missed for s in self.shards)
+
+    @property
+    def missed_exact(self) -> bool:
+        """False: ``missed`` is the least it can be."""
+        return all(s.look.missed_exact for s in self.shards)
+
+    @property
     def memory_bytes(self) -> int | None:
         """Of all shards."""
         return _sum(s.look.memory_bytes for s in self.shards)

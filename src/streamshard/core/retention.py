@@ -25,8 +25,16 @@ SHARDS_A_ROUND = 64
 class TrimSight:
     """When this coordinator last looked at each shard of a stream, and which group held it back."""
 
+    groups: tuple[GroupName, ...] = ()
+    """The registered groups when it looked: another one is looked at as soon as it is in use."""
     looked: dict[ShardIndex, Instant] = attrs.field(factory=dict)
     holders: dict[ShardIndex, GroupName] = attrs.field(factory=dict)
+
+    def observe(self, record: StreamRecord) -> None:
+        """Take in a fresh load."""
+        if self.groups != registered(record):
+            self.groups = registered(record)
+            self.looked.clear()
 
     def hear(self, order: Trim, answer: Trimmed, now: Instant) -> None:
         """Take in an answer; where about as much went as could, there is more, and the next round goes on."""

@@ -74,6 +74,7 @@ class Trimmer:
         if not isinstance(streams, Trimming) or doubt(record, {g.record.key.group for g in groups if _is_sound(g)}):
             return
         sight = self._sights.setdefault(record.prefix, TrimSight())
+        sight.observe(record)
         doubtful, every = self._work.sight(record).superseded, self._desk.settings.trim_every_ms
         orders = trims(record, sight, doubtful, self._desk.clock.boot(), every)
         answers = await streams.trim(orders) if orders else ()

@@ -65,6 +65,7 @@ OPTIONS = (
     Option("tick", "1s", "How often the coordinator looks after everything."),
     Option("rebalance_timeout", "60s", "How long a member may take to give a shard up."),
     Option("routing_lease", "60s", "How long producers may use a routing without a refresh."),
+    Option("trim_every", "10s", "How often each shard is looked at for what can be trimmed, and for what went unread."),
     Option("default_shards", "12", "Shards of a stream that is created without a count."),
     Option("metrics_members", "200", "Members of a group up to which metrics show each one; 0 shows none."),
     Option("metrics_shards", "10000", "Shards of a group up to which metrics show each one; 0 shows none."),
@@ -82,6 +83,7 @@ class ServeSettings:
     timing: Timing = attrs.field(factory=Timing)
     default_shards: int = 12
     detail: Detail = attrs.field(factory=Detail)
+    trim_every_ms: Millis = Millis(10_000)
 
 
 def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
@@ -99,6 +101,7 @@ def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str
         rebalance_timeout_ms=reader.read("rebalance_timeout", duration),
         routing_lease_ms=reader.read("routing_lease", duration),
     )
+    trim_every = reader.read("trim_every", duration)
     shards = reader.read("default_shards", _whole(1, MAX_SHARDS))
     detail = Detail(
         most_members=reader.read("metrics_members", _whole(0, MOST_MEMBERS_SHOWN)),
@@ -107,7 +110,7 @@ def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str
     problems = reader.problems or [_in_arguments(problem) for problem in timing.problems()]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return ServeSettings(host, port, store, redis, timing, shards, detail)
+    return ServeSettings(host, port, store, redis, timing, shards, detail, trim_every)
 
 
 class _Reader:

@@ -2,18 +2,16 @@
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
-
-import attrs
 
 from streamshard.core.chronicle import TRIMMED_UNREAD, Event
 from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
 from streamshard.core.tally import SLOW, Histogram
+from streamshard.entrypoints.digest import Digest
 from streamshard.errors import StreamshardError
 
 logger = logging.getLogger(__name__)
@@ -35,9 +33,6 @@ ALARMING = frozenset(
     }
 )
 """Kinds of events that somebody may have to do something about; the others are told for the record."""
-
-MOST_ALIKE = 3
-"""Changes of one kind and group in one tick that are told one by one."""
 
 LetPass = Callable[[float], Awaitable[None]]
 """Waits until the requests that are here by now are answered, for at most so many seconds."""
@@ -134,6 +129,7 @@ class Chronicling:
     def __init__(self, coordinator: Eventful, durations: Histogram | None = None) -> None:
         self._coordinator = coordinator
         self._durations = durations or Histogram(SLOW)
+        self._digest = Digest()
 
     async def tick(self) -> None:
         """As the coordinator's own; what it did before it failed is logged too."""
@@ -142,27 +138,8 @@ class Chronicling:
             await self._coordinator.tick()
         finally:
             self._durations.note(time.perf_counter() - began)
-            for kind, line in _told(self._coordinator.drain_events()):
+            for kind, line in self._digest.told(self._coordinator.drain_events()):
                 logger.log(logging.WARNING if kind in ALARMING else logging.INFO, "%s", line)
-
-
-def _told(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """The kind and the line of each; one for all shards of which the same is said, and one of many that are alike."""
-    alike: dict[Event, dict[str, list[int]]] = {}
-    for event in events:
-        texts = alike.setdefault(attrs.evolve(event, text="", shard=None), {})
-        texts.setdefault(event.text, []).extend(() if event.shard is None else (event.shard,))
-    for kin, texts in alike.items():
-        unsaid = len(texts) - 1 if len(texts) > MOST_ALIKE else 0
-        more = f" (and {unsaid} more like it)" if unsaid else ""
-        for text, shards in itertools.islice(texts.items(), len(texts) - unsaid):
-            yield kin.kind, f"{kin.kind} {_place(kin, shards)}: {text}{more}"
-
-
-def _place(event: Event, shards: list[int]) -> str:
-    place = event.prefix if event.group is None else f"{event.prefix}/{event.group}"
-    several = "s" if len(shards) > 1 else ""
-    return f"{place} shard{several} {', '.join(map(str, shards))}" if shards else place
 
 
 @contextlib.asynccontextmanager

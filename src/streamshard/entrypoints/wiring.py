@@ -93,4 +93,5 @@ def _coordinator_settings(settings: ServeSettings, entropy: Entropy) -> Coordina
         coordinator_id=f"{socket.gethostname()}-{entropy.nonce()[:8]}",
         timing=settings.timing,
         default_shard_count=settings.default_shards,
+        trim_every_ms=settings.trim_every_ms,
     )

@@ -67,6 +67,7 @@ def test_every_endpoint_is_listed_and_no_other() -> None:
 def test_every_body_is_listed_with_its_fields() -> None:
     bodies: dict[str, type[msgspec.Struct]] = {
         "CreateStream": wire.CreateStreamBody,
+        "AmendStream": wire.AmendStreamBody,
         "CreateGroup": wire.CreateGroupBody,
         "Scale": wire.ScaleBody,
         "Amend": wire.AmendBody,

@@ -10,7 +10,7 @@ import pytest
 
 from streamshard.core.admin import Author, CreateStream, GroupSpec
 from streamshard.core.chronicle import Event
-from streamshard.core.ids import GroupName, Millis, ShardIndex, StreamPrefix
+from streamshard.core.ids import GroupName, Millis, StreamPrefix
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.settings import ServeSettings
 from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
@@ -225,21 +225,3 @@ def test_what_somebody_may_have_to_do_something_about_is_a_warning(caplog: pytes
         asyncio.run(Chronicling(told).tick())
 
     assert [r.levelname for r in caplog.records] == ["INFO", "WARNING", "WARNING", "WARNING", "INFO", "INFO"]
-
-
-def test_what_is_alike_is_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    orders, billing = StreamPrefix("orders"), GroupName("billing")
-    lost = [Event("recreated", orders, "it had vanished", None, ShardIndex(n)) for n in range(3)]
-    expired = [Event("member-expired", orders, f"m{n}: silent", billing) for n in range(40)]
-    told = Told(
-        (*lost, Event("member-left", orders, "a", billing), Event("member-left", orders, "b", billing), *expired)
-    )
-
-    with caplog.at_level(logging.INFO, "streamshard.entrypoints.ticker"):
-        asyncio.run(Chronicling(told).tick())
-    assert [r.getMessage() for r in caplog.records] == [
-        "recreated orders shards 0, 1, 2: it had vanished",
-        "member-left orders/billing: a",
-        "member-left orders/billing: b",
-        "member-expired orders/billing: m0: silent (and 39 more like it)",
-    ]

@@ -27,7 +27,7 @@ from streamshard.errors import (
 from tests.integration.http.service import ASKED, GROUP, STREAM, Running, error, running
 
 ALLOWED = {
-    "/coord/v1/streams/p": "DELETE, GET, HEAD, POST",
+    "/coord/v1/streams/p": "DELETE, GET, HEAD, PATCH, POST",
     "/coord/v1/streams/p/scale": "POST",
     "/coord/v1/streams/p/route": "GET, HEAD",
     "/coord/v1/streams/p/watch": "GET, HEAD",
@@ -65,6 +65,7 @@ ALLOWED = {
     "/docs/page.css": "GET, HEAD",
     "/docs/page.js": "GET, HEAD",
     "/livez": "GET, HEAD",
+    "/metrics": "GET, HEAD",
     "/readyz": "GET, HEAD",
 }
 CREATE = json.dumps({**ASKED, "initialShardCount": 2}).encode()

@@ -34,6 +34,8 @@ THE_SHARD = {
     "pendingCount": 2,
     "lag": 1,
     "memoryUsageBytes": None,
+    "trimmedUnreadCount": None,
+    "trimmedUnreadEstimated": False,
     "ownerMemberIds": ["web-m0"],
     "oldestUnackedAgeSeconds": 2.002,
 }
@@ -45,6 +47,8 @@ THE_GROUP = {
     "totalStreamLength": 4,
     "totalPendingCount": 2,
     "totalLag": 1,
+    "totalTrimmedUnreadCount": None,
+    "trimmedUnreadEstimated": False,
     "totalMemoryUsageBytes": None,
     "memoryUsageKnown": False,
     "oldestUnackedAgeSeconds": 2.002,

@@ -80,6 +80,18 @@ def test_a_round_is_bounded_and_begins_with_what_waited_longest() -> None:
     assert due(record, sight, 10_001) == first
 
 
+def test_a_group_that_is_new_is_looked_at_without_delay() -> None:
+    sight, before, after = TrimSight(), kept(1), kept(1, "billing", "audit")
+    sight.observe(before)
+    answered(sight, before, 0, Trimmed(TrimVerdict.DONE))
+
+    sight.observe(before)
+    same = due(before, sight, 1)
+    sight.observe(after)
+
+    assert (same, due(after, sight, 1)) == ([], [0])
+
+
 @pytest.mark.parametrize("phase", [phase for phase in ShardPhase if phase is not ShardPhase.OPEN])
 def test_only_open_shards_are_trimmed(phase: ShardPhase) -> None:
     record = kept(2)

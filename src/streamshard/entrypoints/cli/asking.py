@@ -12,6 +12,7 @@ import click
 
 from streamshard.core.ids import GroupKey, GroupName, StreamPrefix
 from streamshard.core.names import check_group, check_prefix
+from streamshard.core.stream import Retention
 from streamshard.entrypoints.cli.failures import ExitCode, Failure
 from streamshard.entrypoints.cli.output import keep, kept
 from streamshard.errors import InvalidRequest
@@ -68,6 +69,18 @@ def allow_legacy_option(command: Command) -> Command:
         is_flag=True,
         help="Serve clients without instanceId; exclusivity is then cooperative.",
     )(command)
+
+
+def retention_option(*, required: bool = False) -> Callable[[Command], Command]:
+    """``--retention``: what coordinators remove."""
+    return click.option(
+        "--retention",
+        type=click.Choice([retention.value for retention in Retention]),
+        required=required,
+        default=None if required else Retention.NONE.value,
+        show_default=not required,
+        help="Trim nothing, or what every group has acknowledged.",
+    )
 
 
 def force_option(command: Command) -> Command:

@@ -68,6 +68,10 @@ class Api:
         """Raise what the coordinator's refusal means."""
         return self._ask("POST", segments, body=body)
 
+    def patch(self, *segments: str, body: Json) -> Json:
+        """Raise what the coordinator's refusal means."""
+        return self._ask("PATCH", segments, body=body)
+
     def delete(self, *segments: str, body: Json) -> Json:
         """Raise what the coordinator's refusal means."""
         return self._ask("DELETE", segments, body=body)

@@ -24,7 +24,14 @@ EVENTS = 5
 """How many of the last changes are shown."""
 
 MINUTE = 60
-UNKNOWN: Json = {"lag": None, "pendingCount": None, "oldestUnackedAgeSeconds": None, "lastGeneratedId": None}
+UNKNOWN: Json = {
+    "lag": None,
+    "pendingCount": None,
+    "oldestUnackedAgeSeconds": None,
+    "lastGeneratedId": None,
+    "trimmedUnreadCount": None,
+    "trimmedUnreadEstimated": False,
+}
 """What is said of a shard that Redis can't be asked about."""
 COOPERATIVE = "cooperative"
 UNREAD = "UNREAD"
@@ -109,6 +116,8 @@ def _summary(group: Json, members: list[Json], shards: list[Json]) -> str:
         ("METADATA", group["metadataVersion"]),
         ("RESHARDING", None if active is None else reshard_text(active)),
     ]
+    if (lost := missed(shards)) is not None:
+        pairs.append(("MISSED", lost))
     if group["quarantine"] is not None:
         pairs.append(("QUARANTINE", group["quarantine"]))
     if group.get("unreadShards"):
@@ -125,6 +134,16 @@ def total(shards: list[Json], what: str) -> str:
     if shards and not known:
         return "?"
     return f">= {sum(known)} ({unknown} unknown)" if unknown else str(sum(known))
+
+
+def missed(shards: list[Json]) -> str | None:
+    """Records that were trimmed before this group had read them, ``~`` where it may be more; None if there are none."""
+    found = [shard for shard in shards if shard["trimmedUnreadCount"]]
+    if not found:
+        return None
+    about = "~" if any(shard["trimmedUnreadEstimated"] for shard in found) else ""
+    where = ", ".join(f"shard {shard['shardIndex']}: {shard['trimmedUnreadCount']}" for shard in found)
+    return f"{about}{sum(shard['trimmedUnreadCount'] for shard in found)} trimmed unread ({where})"
 
 
 def oldest(shards: list[Json]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from streamshard.core.ids import StreamPrefix
+from streamshard.core.stream import Retention
 from streamshard.entrypoints.cli.asking import (
     adopt_option,
     allow_legacy_option,
@@ -13,6 +14,7 @@ from streamshard.entrypoints.cli.asking import (
     force_option,
     reason_option,
     requested_by_option,
+    retention_option,
     start_from_option,
     stream_argument,
     yes_option,
@@ -24,11 +26,12 @@ from streamshard.entrypoints.cli.reshard import ENDED, reshard_text, waits_for
 from streamshard.entrypoints.settings import duration
 
 POLL_SECONDS = 0.5
+KEPT = {"none": "every record", "acknowledged": "what is not acknowledged by every group"}
 
 
 @click.group()
 def streams() -> None:
-    """Create, scale, list, describe and delete streams."""
+    """Create, scale, change, list, describe and delete streams."""
 
 
 @streams.command()
@@ -36,6 +39,7 @@ def streams() -> None:
 @click.option("--shards", "initialShardCount", type=int, help="How many; the coordinator's default if left out.")
 @click.option("--group", "consumerGroups", multiple=True, metavar="GROUP", help="Create this group too; repeatable.")
 @start_from_option
+@retention_option()
 @adopt_option
 @allow_legacy_option
 @requested_by_option
@@ -145,12 +149,36 @@ def _description(stream: Json) -> str:
             ("SHARDS", stream["shardCount"]),
             ("LAYOUT", stream["layoutVersion"]),
             ("ROUTING", stream["routingProtocol"]),
+            ("RETENTION", stream["retention"]),
             ("GROUPS", ",".join(group["consumerGroup"] for group in stream["consumerGroups"])),
             ("RESHARDING", None if active is None else reshard_text(active)),
         ]
     )
-    rows = [(s["shardIndex"], s["streamKey"], s["phase"], s["generation"], s["redisSlot"]) for s in stream["shards"]]
-    return f"{told}\n\n{table(('SHARD', 'KEY', 'PHASE', 'GENERATION', 'SLOT'), rows)}"
+    columns = {
+        "SHARD": "shardIndex",
+        "KEY": "streamKey",
+        "PHASE": "phase",
+        "GENERATION": "generation",
+        "SLOT": "redisSlot",
+    }
+    if stream["retention"] == Retention.ACKNOWLEDGED.value:
+        columns["HELD-BACK-BY"] = "heldBackBy"
+    rows = [tuple(shard[name] for name in columns.values()) for shard in stream["shards"]]
+    return f"{told}\n\n{table(tuple(columns), rows)}"
+
+
+@streams.command(name="set")
+@stream_argument
+@retention_option(required=True)
+@reason_option
+@requested_by_option
+@url_option
+@output_option
+def set_(stream: StreamPrefix, **body: object) -> None:
+    """Change what is kept of STREAM, from now on."""
+    with coordinator() as api:
+        changed = api.patch("streams", stream, body=body)
+    emit(changed, f"{stream} keeps {KEPT[changed['retention']]}")
 
 
 @streams.command()

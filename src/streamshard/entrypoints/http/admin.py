@@ -37,6 +37,15 @@ class Admin:
         _note("stream created", stream=prefix, shards=record.routed_count, by=body.requested_by)
         return json_reply(201, stream_summary(record))
 
+    async def amend_stream(self, request: Request) -> Reply:
+        """PATCH ``/streams/{p}``."""
+        prefix = request.prefix
+        body = wire.decode_amend_stream(request.body)
+        author = wire.author(body, request.idempotency())
+        record = await self._coordinator.amend_stream(body.command(prefix, author))
+        _note("stream amended", stream=prefix, retention=body.retention, by=body.requested_by, reason=body.reason)
+        return json_reply(200, await self._views.whole(record))
+
     async def delete_stream(self, request: Request) -> Reply:
         """DELETE ``/streams/{p}``."""
         prefix = request.prefix

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from streamshard.core.queries import Exclusivity, GroupState
 from streamshard.core.replies import RetryReason, Status
-from streamshard.core.stream import EntryState, ReshardingState, ShardPhase, StreamState
+from streamshard.core.stream import EntryState, ReshardingState, Retention, ShardPhase, StreamState
 
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-31T12:00:00.000Z"])]
 Index = Annotated[int, Meta(ge=0)]
@@ -110,10 +110,11 @@ class StreamSummary(Answer, frozen=True):
 
 
 class StreamShard(ShardPlace, frozen=True):
-    """A shard of a stream, which life of its key this is, and what may be done with it."""
+    """A shard: which life of its key this is, what may be done with it, which group holds its oldest records."""
 
     generation: Annotated[int, Meta(ge=1)]
     phase: ShardPhase
+    held_back_by: str | None
 
 
 class StreamGroup(Answer, frozen=True):
@@ -131,6 +132,7 @@ class Stream(StreamSummary, frozen=True):
     state: StreamState
     layout_version: Count
     routing_protocol: str
+    retention: Retention
     created_at: Moment
     shards: list[StreamShard]
     consumer_groups: list[StreamGroup]
@@ -143,6 +145,7 @@ class StreamRow(StreamSummary, frozen=True):
 
     layout_version: Count
     routing_protocol: str
+    retention: Retention
     consumer_groups: list[str]
     active_migration: Migration | None
 

@@ -111,7 +111,12 @@ def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> d
     traffic.when_closed(tower.close)
     return {
         ROOT + "/streams": {"GET": views.streams},
-        STREAM: {"GET": views.stream, "POST": admin.create_stream, "DELETE": admin.delete_stream},
+        STREAM: {
+            "GET": views.stream,
+            "POST": admin.create_stream,
+            "PATCH": admin.amend_stream,
+            "DELETE": admin.delete_stream,
+        },
         STREAM + "/scale": {"POST": admin.scale_stream},
         STREAM + "/route": {"GET": views.route},
         STREAM + "/watch": {"GET": Watching(tower, traffic).watch},

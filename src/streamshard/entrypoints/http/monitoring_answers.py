@@ -231,6 +231,8 @@ class ShardOffset(Answer, frozen=True):
     pending_count: Count | None
     lag: Count | None
     memory_usage_bytes: Count | None
+    trimmed_unread_count: Count | None
+    trimmed_unread_estimated: bool
     owner_member_ids: list[str]
     oldest_unacked_age_seconds: Annotated[float, Meta(ge=0)] | None
 
@@ -244,6 +246,8 @@ class ShardOffsets(Answer, frozen=True):
     total_stream_length: Count | None
     total_pending_count: Count | None
     total_lag: Count | None
+    total_trimmed_unread_count: Count | None
+    trimmed_unread_estimated: bool
     total_memory_usage_bytes: Count | None
     memory_usage_known: bool
     oldest_unacked_age_seconds: Annotated[float, Meta(ge=0)] | None

@@ -245,6 +245,8 @@ def offsets_answer(found: Offsets) -> answers.ShardOffsets:
         total_stream_length=found.length,
         total_pending_count=found.pending,
         total_lag=found.lag,
+        total_trimmed_unread_count=found.missed,
+        trimmed_unread_estimated=not found.missed_exact,
         total_memory_usage_bytes=found.memory_bytes,
         memory_usage_known=found.memory_bytes is not None,
         oldest_unacked_age_seconds=_seconds(found.oldest_unacked_ms),
@@ -271,6 +273,8 @@ def offset_answer(key: GroupKey, shard: ShardOffset) -> answers.ShardOffset:
         pending_count=look.pending,
         lag=look.lag,
         memory_usage_bytes=look.memory_bytes,
+        trimmed_unread_count=look.missed,
+        trimmed_unread_estimated=not look.missed_exact,
         owner_member_ids=[] if shard.owner is None else [shard.owner],
         oldest_unacked_age_seconds=_seconds(look.oldest_unacked_ms),
     )

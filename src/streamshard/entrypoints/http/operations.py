@@ -20,7 +20,7 @@ MONITORING = ROOT + "/monitoring"
 WATCHED = MONITORING + "/streams/{prefix}/groups/{group}"
 GRAFANA = MONITORING + "/grafana"
 
-Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @attrs.frozen
@@ -74,6 +74,10 @@ STREAMS: tuple[Operation, ...] = (
     Operation(
         "POST", STREAM, "createStream", "Create a stream and its shards.", answers.StreamSummary, 201,
         wire.CreateStreamBody, errors=(404,), example={**_WHO, "initialShardCount": 6, "consumerGroups": ["billing"]},
+    ),
+    Operation(
+        "PATCH", STREAM, "amendStream", "Change what is kept of a stream that is in use.", answers.Stream, 200,
+        wire.AmendStreamBody, errors=(404,), example={**_WHO, "retention": "acknowledged"},
     ),
     Operation(
         "DELETE", STREAM, "deleteStream", "Delete a stream and its groups; with dropData what is on its keys too.",

@@ -1,13 +1,13 @@
 """What the coordinator answers operators and producers: the core's values as wire types."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
-from streamshard.core.ids import Millis, ShardIndex, StreamPrefix, WallMillis, stream_key
+from streamshard.core.ids import GroupName, Millis, ShardIndex, StreamPrefix, WallMillis, stream_key
 from streamshard.core.queries import GroupView, MigrationView, exclusivity
 from streamshard.core.replies import Routing
 from streamshard.core.routing import route
@@ -112,7 +112,9 @@ def stream_facts_answer(facts: StreamFacts) -> answers.StreamSummary:
     )
 
 
-def stream_answer(record: StreamRecord, migrations: Iterable[MigrationView]) -> answers.Stream:
+def stream_answer(
+    record: StreamRecord, migrations: Iterable[MigrationView], holders: Mapping[ShardIndex, GroupName]
+) -> answers.Stream:
     """A stream with its layout, its groups and its reshardings, oldest first."""
     known = [migration_answer(view) for view in migrations]
     active = None if record.resharding is None else record.resharding.id
@@ -123,15 +125,16 @@ def stream_answer(record: StreamRecord, migrations: Iterable[MigrationView]) -> 
         state=record.state,
         layout_version=record.layout_version,
         routing_protocol=record.routing_protocol,
+        retention=record.retention,
         created_at=instant(record.created_at),
-        shards=_shards(record),
+        shards=_shards(record, holders),
         consumer_groups=[_stream_group(entry) for entry in record.groups.values()],
         active_migration=next((migration for migration in known if migration.resharding_id == active), None),
         migrations=known,
     )
 
 
-def _shards(record: StreamRecord) -> list[answers.StreamShard]:
+def _shards(record: StreamRecord, holders: Mapping[ShardIndex, GroupName]) -> list[answers.StreamShard]:
     places = [(shard, stream_key(record.prefix, shard.index)) for shard in record.shards.values()]
     return [
         answers.StreamShard(
@@ -140,6 +143,7 @@ def _shards(record: StreamRecord) -> list[answers.StreamShard]:
             redis_slot=hash_slot(key),
             generation=shard.generation,
             phase=shard.phase,
+            held_back_by=holders.get(shard.index),
         )
         for shard, key in places
     ]
@@ -153,6 +157,7 @@ def stream_row(record: StreamRecord, active: MigrationView | None) -> answers.St
         metadata_version=record.version.revision,
         layout_version=record.layout_version,
         routing_protocol=record.routing_protocol,
+        retention=record.retention,
         consumer_groups=sorted(record.groups),
         active_migration=None if active is None else migration_answer(active),
     )

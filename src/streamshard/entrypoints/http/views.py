@@ -10,7 +10,7 @@ from streamshard.core.monitoring import Monitoring
 from streamshard.core.names import check_group
 from streamshard.core.queries import MigrationView
 from streamshard.core.stream import StreamRecord
-from streamshard.entrypoints.http.answers import Probe, Streams
+from streamshard.entrypoints.http.answers import Probe, Stream, Streams
 from streamshard.entrypoints.http.exchange import Reply, Request, header, json_reply
 from streamshard.entrypoints.http.questions import Question, question
 from streamshard.entrypoints.http.replies import (
@@ -43,8 +43,12 @@ class Views:
 
     async def stream(self, request: Request) -> Reply:
         """GET ``/streams/{p}``."""
-        record = await self._coordinator.stream(request.prefix)
-        return json_reply(200, stream_answer(record, await self._coordinator.migrations(record.prefix)))
+        return json_reply(200, await self.whole(await self._coordinator.stream(request.prefix)))
+
+    async def whole(self, record: StreamRecord) -> Stream:
+        """Everything about a stream."""
+        prefix = record.prefix
+        return stream_answer(record, await self._coordinator.migrations(prefix), self._coordinator.held_back_by(prefix))
 
     async def group(self, request: Request) -> Reply:
         """GET ``/streams/{p}/groups/{g}``."""

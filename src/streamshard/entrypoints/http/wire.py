@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from streamshard.core.admin import (
     Amend,
+    AmendStream,
     Author,
     CreateGroup,
     CreateStream,
@@ -23,6 +24,7 @@ from streamshard.core.ids import GroupKey, GroupName, ReshardingId, StreamPrefix
 from streamshard.core.names import check_group
 from streamshard.core.routing import PROTOCOLS
 from streamshard.core.settings import MAX_SHARDS
+from streamshard.core.stream import Retention
 from streamshard.entrypoints.http.decoding import INT_LIMIT, SingleKeyDecoder
 from streamshard.errors import InvalidRequest
 
@@ -57,6 +59,7 @@ TargetCount = Annotated[int, Meta(ge=0, le=INT_LIMIT, description="a whole numbe
 Names = Annotated[
     list[str], Meta(max_length=MAX_SHARDS, description=f"a list of at most {MAX_SHARDS} consumer group names")
 ]
+Keeping = Annotated[Literal["none", "acknowledged"], Meta(description="none or acknowledged")]
 Flag = Annotated[bool, Meta(description="true or false")]
 Text = Annotated[
     str, Meta(max_length=200, pattern=PLAIN, description="text of at most 200 characters without control characters")
@@ -82,6 +85,7 @@ class CreateStreamBody(_Body, frozen=True):
     adopt: Flag = False
     allow_legacy_members: Flag = False
     start_from: Text = "earliest"
+    retention: Keeping = "none"
 
     def command(self, prefix: StreamPrefix, author: Author, default: int, limit: int) -> CreateStream:
         """Raise `InvalidRequest` for what the types alone don't tell."""
@@ -95,7 +99,20 @@ class CreateStreamBody(_Body, frozen=True):
             groups=tuple(GroupSpec(name, start, self.allow_legacy_members) for name in names),
             routing_protocol=known_protocol(self.routing_protocol),
             adopt=self.adopt,
+            retention=Retention(self.retention),
         )
+
+
+class AmendStreamBody(_Body, frozen=True):
+    """PATCH ``/streams/{p}``."""
+
+    retention: Keeping
+    requested_by: Asker
+    reason: Why
+
+    def command(self, prefix: StreamPrefix, author: Author) -> AmendStream:
+        """Nothing is left to check."""
+        return AmendStream(prefix, author, Retention(self.retention))
 
 
 class CreateGroupBody(_Body, frozen=True):
@@ -188,6 +205,7 @@ class DeleteBody(_Body, frozen=True):
 
 
 decode_create_stream = SingleKeyDecoder(CreateStreamBody)
+decode_amend_stream = SingleKeyDecoder(AmendStreamBody)
 decode_create_group = SingleKeyDecoder(CreateGroupBody)
 decode_scale = SingleKeyDecoder(ScaleBody)
 decode_rollback = SingleKeyDecoder(RollbackBody)
@@ -196,7 +214,7 @@ decode_delete = SingleKeyDecoder(DeleteBody)
 
 
 def author(
-    body: CreateStreamBody | CreateGroupBody | ScaleBody | RollbackBody | AmendBody | DeleteBody,
+    body: CreateStreamBody | AmendStreamBody | CreateGroupBody | ScaleBody | RollbackBody | AmendBody | DeleteBody,
     idempotency: Idempotency | None,
 ) -> Author:
     """Who asks, and why, with the caller's key if there is one."""
