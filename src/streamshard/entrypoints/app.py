@@ -14,7 +14,7 @@ from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.client.poller import Poller, Reading
-from streamshard.adapters.client.producer import Producer
+from streamshard.adapters.client.producer import Producer, Publishing
 from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
 from streamshard.adapters.clock import SystemClock
@@ -29,6 +29,9 @@ from streamshard.entrypoints.sharing import Listeners, check_options
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from streamshard.entrypoints.measuring import Measuring
     from streamshard.entrypoints.testkit import TestKit
 
 _LOG = logging.getLogger(__name__)
@@ -79,6 +82,7 @@ class StreamApp:
         self._producers: list[Producer] = []
         self._guards: list[Guard] = []
         self._served: list[_Served] = []
+        self._measuring: Measuring | None = None
         self._started = False
         self._hurry = asyncio.Event()
         self._exit: SystemExit | None = None
@@ -128,11 +132,26 @@ class StreamApp:
         ``refresh_interval=30.0`` seconds; ``retry_uncertain=False`` (True: send again, which may duplicate, what
         may be written already). Raises `ConfigurationError`.
         """
-        ports = (self._api, self._log, self._clock, self._entropy)
-        producer = Producer(publishing(prefix, group, options), *ports)
+        producer = self._producer(publishing(prefix, group, options))
         self._closing.push_async_callback(producer.close)
         self._producers.append(producer)
         return producer
+
+    def measure(self, registry: "CollectorRegistry") -> None:
+        """Tell ``registry`` of the listeners, and of the producers that are made from now on, until the app stops.
+
+        Raises `ConfigurationError` if there are producers already, or another app is measured there. Needs the
+        extra ``prometheus``.
+        """
+        # Imported here: who has no registry needs no library for it.
+        from streamshard.entrypoints.measuring import Measuring
+
+        if self._started or self._producers or self._measuring is not None:
+            raise ConfigurationError("measure: comes before the start and before the first producer, and once")
+        measuring = Measuring(lambda: self.members)
+        measuring.register(registry)
+        self._closing.callback(measuring.close)
+        self._measuring = measuring
 
     def test(self, *, shards: int = 4) -> "TestKit":
         """The listeners and producers over everything in memory, with a clock in the test's hand; for a ``with``.
@@ -316,10 +335,21 @@ class StreamApp:
             guard = Guard(listener, self._clock, self._leave)
             self._guards.append(guard)
             self._closing.push_async_callback(guard.close)
-            reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers, self._grumble)
+            reading = self._reading(listener, guard)
             for member in member_ids(listener.member_id, listener.concurrency):
                 poller = Poller(reading, self._log, waiter, self._clock, self._entropy)
                 self._served.append(self._admit(membership, listener, member, poller))
+
+    def _reading(self, listener: Listener, guard: Guard) -> Reading:
+        reading = Reading(listener.key, guard.handle, guard, listener.pace(), listener.max_workers, self._grumble)
+        if self._measuring is None:
+            return reading
+        work = self._measuring.work(listener.key)
+        return attrs.evolve(reading, handle=work.around(guard.handle), given_up=work.give_up)
+
+    def _producer(self, options: Publishing) -> Producer:
+        ports = (self._api, self._log, self._clock, self._entropy)
+        return Producer(options, *ports) if self._measuring is None else self._measuring.producer(options, *ports)
 
     def _membership(self) -> Membership:
         home = asyncio.get_running_loop()

@@ -60,6 +60,8 @@ class Reading:
     max_workers: int = 16
     grumble: Grumble | None = None
     """Shared with whoever suffers from the same troubles."""
+    given_up: Callable[[], None] | None = None
+    """Told of each record that is kept in the dead-letter stream."""
 
 
 class Poller:
@@ -70,7 +72,7 @@ class Poller:
         self._loop = asyncio.get_running_loop()
         self._workers = asyncio.Semaphore(reading.max_workers)
         shared = (log, GroupedReads(log), waiter, self._workers, clock, entropy)
-        self._tools = Tools(*shared, reading.handle, reading.grumble)
+        self._tools = Tools(*shared, reading.handle, reading.grumble, reading.given_up)
         self._pulse = Pulse(self._loop, clock, reading.grumble or Grumble(_LOG, clock))
         self._runs: dict[ShardIndex, ShardRun] = {}
         self._tasks: dict[asyncio.Task[None], tuple[ShardIndex, Token]] = {}

@@ -161,6 +161,11 @@ class Producer:
         """The stream that is published to, and the group whose metadata routes."""
         return self._options.key
 
+    @property
+    def routing_age(self) -> Millis | None:
+        """For how long the routing in use has been known; None before the first."""
+        return self._routes.age
+
     @contextlib.contextmanager
     def instead(self, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> Iterator[None]:
         """For a test: publish by other ports within this context."""

@@ -8,6 +8,7 @@ from streamshard.core.lease import REFRESH_MS, RoutingLease, adopt, invalidate, 
 from streamshard.core.notices import LayoutWatch
 from streamshard.core.ports import Clock, CoordinatorApi, Entropy, Watching
 from streamshard.core.replies import Routing
+from streamshard.core.timing import client_lease_ms
 from streamshard.errors import NotFound, RoutingExpired, StreamshardError, Unavailable
 
 SHORTEST_RETRY = Millis(500)
@@ -59,6 +60,14 @@ class Routes:
         if len(self._keys) != routing.shard_count:
             self._keys = [stream_key(routing.key.prefix, ShardIndex(n)) for n in range(routing.shard_count)]
         return self._keys
+
+    @property
+    def age(self) -> Millis | None:
+        """For how long the routing has been known, as the coordinator was asked for it; None without one."""
+        lease = self._lease
+        if lease.routing is None or lease.ends_at is None:
+            return None
+        return Millis(self._clock.boot() - lease.ends_at + client_lease_ms(lease.routing.lease_ms))
 
     def doubt(self) -> None:
         """A shard of it is not there: ask before the next use, unless that was just done."""

@@ -69,6 +69,8 @@ class Tools:
     """Hands over to the application, and tells whether it succeeded; its failures don't come back."""
     grumble: Grumble | None = None
     """Shared with others, so that one trouble of many shards is said once."""
+    given_up: Callable[[], None] | None = None
+    """Told of each record that is kept in the dead-letter stream."""
 
 
 class ShardRun:
@@ -82,6 +84,7 @@ class ShardRun:
         self._pace, self._tools, self._grip = pace, tools, grip
         self._grumble = tools.grumble or Grumble(_LOG, tools.clock)
         self._settlement = Settlement(access, tools.log, grip, self._grumble, pace.ack_del)
+        self._settlement.given_up = tools.given_up
         self._ledger = self._settlement.ledger
         self._acks = LateAcks(self._settlement, pace.page, self._not_acknowledged)
         self._hand: deque[Record] = deque()

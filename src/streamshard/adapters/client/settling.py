@@ -40,6 +40,8 @@ class Settlement:
     """
 
     def __init__(self, access: ShardAccess, log: ShardLog, grip: Grip, grumble: Grumble, ack_del: AckMode) -> None:
+        self.given_up: Callable[[], None] | None = None
+        """Told of each record that is kept in the dead-letter stream."""
         self.ledger = Ledger()
         self.given_back: set[RecordId] = set()
         """What handlers gave back, for the run to hand over again soon."""
@@ -78,6 +80,8 @@ class Settlement:
         place = (self._access.group, self._access.shard, record.id)
         letter = DeadLetter(reason, record.deliveries, *place, record.fields or {})
         buried = await log.bury(dead_letter_key(self._access.prefix), written(letter))
+        if self.given_up is not None:
+            self.given_up()
         await self.acknowledge(ids, AckMode.ACK)
         where = f"{dead_letter_key(self._access.prefix)} as {buried}"
         self._grumble.say("dead", f"{self._key}: {record.id} is given up, and kept in {where}: {reason}")
