@@ -86,7 +86,6 @@ _LOOKS = Need("run the scripts that only read", ("evalsha_ro", "eval_ro"))
 _FENCE = Need("read and raise the fence", ("hmget", "hset"))
 _GROUPS = Need("find the groups on a shard, and how far they are", ("type", "xinfo|groups", "xpending", "xrange"))
 _ANYWHERE = (
-    Need("make sure that the server is a master", ("role",), Topology.SENTINEL),
     Need("find the node of a shard, also while its slot moves", ("cluster|slots", "asking"), Topology.CLUSTER),
 )
 

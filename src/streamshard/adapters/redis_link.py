@@ -190,12 +190,18 @@ def connection_to(options: Mapping[str, Any], timeout: Millis) -> AbstractConnec
 
 
 async def open_connection(options: Mapping[str, Any], timeout: Millis) -> AbstractConnection:
-    """Connect and log in; raises `NotSent`."""
+    """Connect, log in, and hear an answer; raises `NotSent`."""
+    return (await open_with_role(options, timeout))[0]
+
+
+async def open_with_role(options: Mapping[str, Any], timeout: Millis) -> tuple[AbstractConnection, str]:
+    """As `open_connection`, and what the server says it is: ``master``, ``replica``, or nothing."""
     connection = connection_to(options, timeout)
     connect: Callable[[], Any] = connection.connect
     try:
         async with asyncio.timeout(timeout / 1000):
             await connect()
+            role = await _role(connection)
     except (RedisError, OSError) as error:
         await connection.disconnect(nowait=True)
         silent = "tls" in options and isinstance(error, TimeoutError | SilenceError)
@@ -203,7 +209,20 @@ async def open_connection(options: Mapping[str, Any], timeout: Millis) -> Abstra
     except BaseException:
         await connection.disconnect(nowait=True)
         raise
-    return connection
+    return connection, role
+
+
+async def _role(connection: AbstractConnection) -> str:
+    # A socket opens also to a process that is stopped: what is sent to it then would be carried out some day.
+    # No account can be refused this question.
+    await connection.send_command("HELLO", 2, check_health=False)
+    try:
+        told: Any = await connection.read_response(disconnect_on_error=False)
+    except ResponseError:
+        return ""
+    facts = dict(zip(told[::2], told[1::2], strict=False)) if isinstance(told, list) else {}
+    role = facts.get(b"role", b"")
+    return role.decode() if isinstance(role, bytes) else ""
 
 
 @cache

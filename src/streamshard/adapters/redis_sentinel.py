@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ReadOnlyError, RedisError
+from redis.exceptions import RedisError
 
-from streamshard.adapters.redis_link import AnswerLost, Line, NotSent, describe, open_connection
+from streamshard.adapters.redis_link import AnswerLost, Line, NotSent, describe, open_connection, open_with_role
 from streamshard.adapters.redis_url import Address, Place, host_and_port
 from streamshard.core.ids import Millis
 
@@ -75,19 +75,9 @@ async def connected(place: Place, timeout: Millis) -> AbstractConnection:
 
 
 async def _to_master(place: Place, address: Address, timeout: Millis) -> AbstractConnection:
-    connection = await open_connection(place.at(address), timeout)
-
-    try:
-        async with asyncio.timeout(timeout / 1000):
-            # A sentinel may not have heard yet that its master is none any more: the server itself knows.
-            await connection.send_command("ROLE", check_health=False)
-            role, *_ = await connection.read_response()
-            if role != b"master":
-                raise ReadOnlyError(f"{host_and_port(address)} is a replica, and the sentinels name no other")
-    except (RedisError, OSError) as error:
+    connection, role = await open_with_role(place.at(address), timeout)
+    # A sentinel may not have heard yet that its master is none any more: the server itself knows.
+    if role != "master":
         await connection.disconnect(nowait=True)
-        raise NotSent(describe(error)) from error
-    except BaseException:
-        await connection.disconnect(nowait=True)
-        raise
+        raise NotSent(f"{host_and_port(address)} is a replica, and the sentinels name no other")
     return connection
