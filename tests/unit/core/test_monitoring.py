@@ -20,7 +20,7 @@ from streamshard.core.queries import FrozenGroup
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.errors import GroupNotFound, MetadataCorrupt, NotFound, StreamUnavailable
 from streamshard.testing.clock import ManualClock, SeededEntropy
-from tests.unit.core.driving import AUDIT, BILLING, Site, create
+from tests.unit.core.driving import AUDIT, BILLING, Member, Site, create, drop_group
 
 KEY = GroupKey(StreamPrefix("orders"), GroupName("billing"))
 ANN = Author("ann", "because")
@@ -72,6 +72,18 @@ def test_a_group_that_a_forbidden_step_has_changed_is_listed_as_frozen_too() -> 
     _, frozen = node.run(node.coordinator.monitoring().groups())
 
     assert frozen == (FrozenGroup(KEY, "the group epoch ran backwards"),)
+
+
+def test_a_frozen_group_that_can_be_read_can_be_deleted_by_force() -> None:
+    site = Site()
+    node = site.node()
+    node.beat(Member())
+    node.tick()
+    node.desk.groups[KEY].broken = ("the group epoch ran backwards",)
+
+    node.run(node.coordinator.delete_group(attrs.evolve(drop_group(), force=True)))
+
+    assert node.run(node.coordinator.monitoring().groups()) == ((), ())
 
 
 def test_every_stream_is_listed_also_one_without_groups() -> None:
