@@ -142,6 +142,12 @@ class Cluster:
         """Move a slot with its keys, as the tools do."""
         self.finish_move(slot, self.begin_move(slot, target), target)
 
+    def migrate(self, slot: int, target: Node) -> None:
+        """Move a slot as a whole, where the server can (Valkey 9)."""
+        source = self.master_of(slot)
+        _done(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
+        until("the slot has moved", lambda: self.master_of(slot) is target)
+
     def empty(self) -> None:
         """Forget every key."""
         for node in self.masters:

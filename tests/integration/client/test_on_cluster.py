@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import attrs
 import pytest
@@ -110,7 +111,22 @@ def unacknowledged(cluster: Cluster) -> int:
     return left
 
 
-def test_slots_move_while_records_are_published_and_handled_and_each_is_handled_once(own: Cluster) -> None:
+def key_by_key(cluster: Cluster, slot: int, target: Node) -> None:
+    """As the tools of every server do; the slot stays open for a while."""
+    source = cluster.begin_move(slot, target)
+    time.sleep(0.05)
+    cluster.finish_move(slot, source, target)
+
+
+def at_once(cluster: Cluster, slot: int, target: Node) -> None:
+    """As Valkey 9 can."""
+    cluster.migrate(slot, target)
+
+
+@pytest.mark.parametrize("move", [key_by_key, at_once])
+def test_slots_move_while_records_are_published_and_handled_and_each_is_handled_once(
+    own: Cluster, move: Callable[[Cluster, int, Node], None]
+) -> None:
     async def scenario() -> Scene:
         async with scene(own) as (played, producer):
 
@@ -118,9 +134,7 @@ def test_slots_move_while_records_are_published_and_handled_and_each_is_handled_
                 for key in KEYS:
                     slot = hash_slot(key)
                     target = next(node for node in own.masters if node is not own.master_of(slot))
-                    source = await asyncio.to_thread(own.begin_move, slot, target)
-                    await asyncio.sleep(0.05)
-                    await asyncio.to_thread(own.finish_move, slot, source, target)
+                    await asyncio.to_thread(move, own, slot, target)
 
             moving = asyncio.create_task(move_about())
             number = 0
