@@ -352,10 +352,14 @@ class Desk:
         record, key = known.record, known.record.key
         _check_sound(known)
         same = GroupChange(key, record.version)
-        try:
-            await self.commit(Transaction(key.prefix, known.sight.source, groups=(same,), row=row))
+        try:  # as `commit` does, which is left out to save a call in every heartbeat
+            await self.store.commit(Transaction(key.prefix, known.sight.source, None, (same,), row))
+            self._refused_at = None
         except CommitUncertain:
             await self._look_up(key, row.row.mark, row)
+        except StoreUnavailable:
+            self._refused_at = self.clock.boot()
+            raise
         self._renewed(known, row.row)
 
     async def _look_up(self, key: GroupKey, nonce: Nonce, row: RowWrite | None) -> None:

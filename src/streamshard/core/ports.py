@@ -5,6 +5,7 @@ adapter passes.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import attrs
@@ -122,7 +123,7 @@ class Transaction:
     stream: StreamChange | None = None
     groups: tuple[GroupChange, ...] = ()
     row: RowWrite | None = None
-    same_rows: Mapping[tuple[GroupName, InstanceId], Nonce | None] = attrs.field(factory=dict)
+    same_rows: Mapping[tuple[GroupName, InstanceId], Nonce | None] = MappingProxyType({})
     """Rows that must still carry this mark (None: must be absent)."""
     drop_rows: tuple[tuple[GroupName, InstanceId], ...] = ()
 

@@ -39,7 +39,7 @@ from streamshard.entrypoints.http.faults import (
 from streamshard.entrypoints.http.grafana import Grafana
 from streamshard.entrypoints.http.members import Members
 from streamshard.entrypoints.http.metrics import Metrics
-from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder, RouteRecorder, now
+from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder, now
 from streamshard.entrypoints.http.monitor import Monitor
 from streamshard.entrypoints.http.operations import (
     GRAFANA,
@@ -235,27 +235,24 @@ class _App:
             await self._router(scope, receive, send)
             return
         ticket = scope[TICKET] = self._traffic.enter()
-        try:
-            await self._answer(scope, receive, send)
-        finally:
-            self._traffic.leave(ticket)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tag = scope[TAG] = (b"x-request-id", request_id(scope))
-        seen: list[RouteRecorder] = []
-        scope[SEEN] = seen
+        scope[TAG], scope[SEEN] = (b"x-request-id", request_id(scope)), []
         began = now()
         try:
             await self._dispatch(scope, receive, send)
         except ClientGone:
             return
         except Exception as error:
-            status = http_status(error)
-            if status == INTERNAL:
-                path = raw_path(scope)[:_SHOWN_OF_A_PATH]
-                logger.exception("request %s failed: %s %r", tag[1].decode(), scope["method"], path)
-            await send_reply(send, Reply(status, encode_error(error)), tag, *error_headers(error))
-            (seen[0] if seen else self._unserved).answered(status, now() - began)
+            await self._complain(scope, send, error, began)
+        finally:
+            self._traffic.leave(ticket)
+
+    async def _complain(self, scope: Scope, send: Send, error: Exception, began: float) -> None:
+        tag, seen, status = scope[TAG], scope[SEEN], http_status(error)
+        if status == INTERNAL:
+            path = raw_path(scope)[:_SHOWN_OF_A_PATH]
+            logger.exception("request %s failed: %s %r", tag[1].decode(), scope["method"], path, exc_info=error)
+        await send_reply(send, Reply(status, encode_error(error)), tag, *error_headers(error))
+        (seen[0] if seen else self._unserved).answered(status, now() - began)
 
     def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if self._traffic.closed and scope["path"] != "/livez":
