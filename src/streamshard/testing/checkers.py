@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from streamshard.adapters.streams.memory_world import MemoryStreams
+from streamshard.adapters.streams.memory_world import Id, MemoryStreams, Stream
+from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.consumer import id_order
 from streamshard.core.group import GroupRecord, GroupTombstone, Holding
 from streamshard.core.ids import GroupKey, GroupName, InstanceId, RecordId, ShardIndex, Token, stream_key
@@ -183,6 +184,9 @@ class Ledger:
     lives: dict[str, int] = attrs.field(factory=dict)
     """The generation of each key that was last seen to exist."""
 
+    standing: dict[str, tuple[Stream, frozenset[Id]]] = attrs.field(factory=dict)
+    """What was last seen on each key, in this life of it."""
+
     group_lives: dict[str, int] = attrs.field(factory=dict)
     """How often the group was destroyed on each key."""
 
@@ -219,6 +223,8 @@ class Ledger:
 
     def look(self, world: MemoryStreams) -> None:
         """Judge the keys and the marks as they stand in Redis now."""
+        for key, stream in world.streams.items():
+            self._trimmed(key, stream)
         for key, fence in world.fences.items():
             generation, exists = fence.generation or 0, key in world.streams
             if fence.sealed and exists:
@@ -229,6 +235,23 @@ class Ledger:
                 self.lives[key] = generation
             elif fence.sealed:
                 self._retired(key)
+
+    def _trimmed(self, key: str, stream: Stream) -> None:
+        """I11: only what every group on the key has acknowledged goes, and a handler has had it."""
+        before, here = self.standing.get(key), frozenset(stream.entries)
+        self.standing[key] = stream, here
+        if before is None or before[0] is not stream:
+            return
+        for gone in sorted(before[1] - here):
+            for name, group in stream.groups.items():
+                if gone in group.pending or gone > group.last_delivered:
+                    raise Violation(f"I11: {id_text(gone)} of {key} was trimmed and {name} has not acknowledged it")
+            self._settled(key, id_text(gone))
+
+    def _settled(self, key: str, record: RecordId) -> None:
+        if record not in self.handled.get(key, set()) | self.earlier.get(key, set()):
+            raise Violation(f"I11: {record} of {key} was trimmed and nobody has handled it")
+        self.accepted.get(key, set()).discard(record)
 
     def _retired(self, key: str) -> None:
         left = self.accepted.pop(key, set()) - self.handled.get(key, set())

@@ -11,7 +11,7 @@ from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.core.admin import Author, CreateGroup, DeleteGroup, GroupSpec, Rollback, Scale
+from streamshard.core.admin import Author, CreateGroup, CreateStream, DeleteGroup, GroupSpec, Rollback, Scale
 from streamshard.core.commands import Heartbeat
 from streamshard.core.coordinator import Coordinator
 from streamshard.core.group import GroupRecord, GroupTombstone
@@ -19,7 +19,7 @@ from streamshard.core.ids import GroupKey, GroupName, Instant, MemberId, Millis,
 from streamshard.core.records import AckReply
 from streamshard.core.replies import HeartbeatReply
 from streamshard.core.settings import CoordinatorSettings
-from streamshard.core.stream import StreamRecord
+from streamshard.core.stream import Retention, StreamRecord
 from streamshard.core.timing import Timing
 from streamshard.errors import StreamshardError, StreamUnavailable
 from streamshard.testing.checkers import Books, Ledger, Marks, one_reader_per_shard
@@ -40,6 +40,7 @@ SHORT = Timing(
     rebalance_timeout_ms=Millis(4_000),
     routing_lease_ms=Millis(3_000),
 )
+TRIM_EVERY_MS = Millis(600)
 QUANTUM_MS = 100
 PUBLISH_MS = 200
 TURNS = 4
@@ -49,7 +50,9 @@ TURNS = 4
 class Cluster:
     """Coordinators over one store and one Redis, consumers, a producer, and the network between them."""
 
-    def __init__(self, shards: int = 3, coordinators: int = 2, timing: Timing = SHORT) -> None:
+    def __init__(
+        self, shards: int = 3, coordinators: int = 2, timing: Timing = SHORT, retention: Retention = Retention.NONE
+    ) -> None:
         self.now = 0
         self.timing = timing
         self.shelf = MemoryStore()
@@ -75,8 +78,8 @@ class Cluster:
         self._redis_away = False
         self.producer = ProducerProcess(KEY, self.clock(0, 1000), Millis(1_000))
         self.coordinators = [self._coordinator(f"c{n}", timing) for n in range(coordinators)]
-        create = CreateGroup(KEY, OPERATOR, GroupSpec(KEY.group), shards)
-        made = self.finish(Errand(self.coordinators[0].coordinator.create_group(create)))
+        create = CreateStream(KEY.prefix, OPERATOR, shards, (GroupSpec(KEY.group),), retention=retention)
+        made = self.finish(Errand(self.coordinators[0].coordinator.create_stream(create)))
         assert made.error is None, made.at
         self.commits = 0
 
@@ -101,7 +104,7 @@ class Cluster:
             SteppedBackend(MemoryStreamBackend(self.world), self._watch, self.ledger.begin_anew),
             clock,
             SeededEntropy(f"{name}-{number}"),
-            CoordinatorSettings(name, timing),
+            CoordinatorSettings(name, timing, trim_every_ms=TRIM_EVERY_MS),
         )
         return CoordinatorProcess(name, clock, store, coordinator)
 

@@ -16,9 +16,18 @@ from streamshard.core.effects import (
     RaiseResult,
     Seal,
     ShardProbe,
+    Trim,
+    Trimmed,
 )
 from streamshard.core.ids import GroupKey, ShardIndex, StreamPrefix, stream_key
-from streamshard.core.ports import GroupSnapshot, MetadataStore, StreamBackend, StreamSnapshot, Transaction
+from streamshard.core.ports import (
+    GroupSnapshot,
+    MetadataStore,
+    StreamBackend,
+    StreamSnapshot,
+    Transaction,
+    Trimming,
+)
 from streamshard.core.stream import FenceMark
 from streamshard.errors import StreamshardError
 
@@ -159,6 +168,12 @@ class SteppedBackend:
     async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
         """Drop the groups of deleted ones, mend counters."""
         return await self._changing("tidy", lambda: self._tidy(orders))
+
+    async def trim(self, orders: Sequence[Trim]) -> tuple[Trimmed, ...]:
+        """Remove what everybody has acknowledged."""
+        streams = self._streams
+        assert isinstance(streams, Trimming), "the shards in memory can be trimmed"
+        return await self._changing("trim", lambda: streams.trim(orders))
 
     async def _tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
         results = await self._streams.tidy(orders)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from streamshard.adapters.stores.memory import Fault
+from streamshard.core.stream import Retention
 from streamshard.testing.cluster import Cluster
 from streamshard.testing.network import Fate
 from streamshard.testing.recovery import settle
@@ -50,6 +51,7 @@ class Hazards(RuleBasedStateMachine):
     """What befalls every cluster: time, and a network that loses, repeats, delays and reorders."""
 
     at_most_lost: int | None = None
+    retention = Retention.NONE
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class Hazards(RuleBasedStateMachine):
 
     @initialize(shards=st.integers(1, 4), members=st.integers(1, 3))
     def begin(self, shards: int, members: int) -> None:
-        self.cluster = Cluster(shards)
+        self.cluster = Cluster(shards, retention=self.retention)
         self.cluster.network.at_most_lost = self.at_most_lost
         with self.judged():
             for name in "abc"[:members]:

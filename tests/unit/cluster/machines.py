@@ -4,14 +4,25 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from streamshard.core.ids import Millis, ShardIndex, stream_key
-from streamshard.core.stream import ShardPhase
-from streamshard.testing.cluster import KEY, SHORT
+from streamshard.adapters.streams.memory_world import ZERO_ID
+from streamshard.core.admin import AmendStream
+from streamshard.core.ids import GroupName, Millis, ShardIndex, stream_key
+from streamshard.core.stream import Retention, ShardPhase
+from streamshard.testing.cluster import KEY, OPERATOR, SHORT
 from streamshard.testing.coordinating import CoordinatorProcess
 from streamshard.testing.network import Fate
 from streamshard.testing.processes import NEVER
 from streamshard.testing.recovery import settle
-from tests.unit.cluster.hazards import ConsumerHazards, CoordinatorHazards, durations, number, one_of, steps, weather
+from tests.unit.cluster.hazards import (
+    ConsumerHazards,
+    CoordinatorHazards,
+    Hazards,
+    durations,
+    number,
+    one_of,
+    steps,
+    weather,
+)
 
 
 class Calm(CoordinatorHazards):
@@ -165,3 +176,56 @@ class StoreLoss(CoordinatorHazards, ConsumerHazards):
             process = one_of([p for p in cluster.coordinators if p.errands], which)
             cluster.advance(one_of(process.errands, which), by)
             process.errands = [e for e in process.errands if not e.done]
+
+
+STRANGER = GroupName("stranger")
+
+
+class TrimHazards(Hazards):
+    """What everybody acknowledged is trimmed, also beside groups that nobody registered."""
+
+    retention = Retention.ACKNOWLEDGED
+
+    @rule(by=number, kept=st.sampled_from(Retention), held=st.none() | steps)
+    def an_operator_changes_what_is_kept(self, by: int, kept: Retention, held: int | None) -> None:
+        with self.judged() as cluster:
+            process = one_of(cluster.coordinators, by)
+            command = AmendStream(KEY.prefix, OPERATOR, kept)
+            cluster.operate(process, process.coordinator.amend_stream(command), held)
+
+    @rule(which=number)
+    def a_stranger_makes_a_group(self, which: int) -> None:
+        with self.judged() as cluster:
+            if cluster.world.streams:
+                cluster.world.create_foreign(one_of(sorted(cluster.world.streams), which), (STRANGER,))
+
+    @rule(which=number, count=st.integers(0, 6), settles=st.booleans())
+    def a_stranger_reads(self, *, which: int, count: int, settles: bool) -> None:
+        with self.judged() as cluster:
+            known = [stream for _, stream in sorted(cluster.world.streams.items()) if STRANGER in stream.groups]
+            if known:
+                stream = one_of(known, which)
+                stream.deliver(STRANGER, "s", count)
+                if settles:
+                    stream.groups[STRANGER].pending.clear()
+
+    @rule(which=number, back=st.integers(0, 6))
+    def a_stranger_goes_back(self, which: int, back: int) -> None:
+        with self.judged() as cluster:
+            known = [stream for _, stream in sorted(cluster.world.streams.items()) if STRANGER in stream.groups]
+            if known:
+                stream = one_of(known, which)
+                stream.groups[STRANGER].last_delivered = ([ZERO_ID, *sorted(stream.entries)])[: back + 1][-1]
+
+    def teardown(self) -> None:
+        for key in self.cluster.world.streams:
+            self.cluster.world.lose_group(key, STRANGER)
+        super().teardown()
+
+
+class TrimmingShards(TrimHazards, Resharding):
+    """Shards come and go while they are trimmed."""
+
+
+class TrimmingGroups(TrimHazards, StoreLoss):
+    """The group comes and goes, and the store forgets, while shards are trimmed."""

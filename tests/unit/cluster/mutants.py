@@ -6,23 +6,25 @@ from typing import TypeAlias
 import attrs
 import pytest
 
-from streamshard.adapters.streams import memory_backend, memory_world
+from streamshard.adapters.streams import memory_backend, memory_trimming, memory_world
+from streamshard.adapters.streams.memory_world import Fence, Group, Id, Stream
 from streamshard.core import answers, correction, draining, groups, handover, membership, proof, session
 from streamshard.core import sight as sights_of_groups
 from streamshard.core import stream_sight as sights
 from streamshard.core.answers import Served
 from streamshard.core.commands import Heartbeat, Hold
 from streamshard.core.desk import KnownGroup
-from streamshard.core.effects import RaiseFence, RaiseResult, RaiseVerdict
+from streamshard.core.effects import RaiseFence, RaiseResult, RaiseVerdict, Trim, Trimmed
 from streamshard.core.group import GroupRecord, GroupTombstone, Member
 from streamshard.core.heartbeats import Heartbeats
-from streamshard.core.ids import GroupKey, InstanceId, Instant, Millis, Seq, ShardIndex, Token, WallMillis
+from streamshard.core.ids import GroupKey, GroupName, InstanceId, Instant, Millis, Seq, ShardIndex, Token, WallMillis
 from streamshard.core.outcome import Accepted, Context, LostWrites
 from streamshard.core.proof import Verdict
 from streamshard.core.replies import Extension, HeartbeatReply
 from streamshard.core.session import Held, Session, Step
 from streamshard.core.stream import GroupEntry, StreamRecord
 from streamshard.errors import StoreSignal
+from streamshard.testing.cluster import KEY
 
 Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -199,3 +201,30 @@ def late_orders_are_carried_out(patch: pytest.MonkeyPatch) -> None:
         return False
 
     patch.setattr(memory_world.Fence, "later_than", never)
+
+
+def what_is_pending_is_trimmed(patch: pytest.MonkeyPatch) -> None:
+    needed = memory_trimming.needed_from
+
+    def delivered(found: Mapping[GroupName, Group]) -> tuple[Id | None, GroupName | None]:
+        return needed({name: Group(group.last_delivered) for name, group in found.items()})
+
+    patch.setattr(memory_trimming, "needed_from", delivered)
+
+
+def strangers_are_not_minded(patch: pytest.MonkeyPatch) -> None:
+    needed = memory_trimming.needed_from
+
+    def registered(found: Mapping[GroupName, Group]) -> tuple[Id | None, GroupName | None]:
+        return needed({name: group for name, group in found.items() if name == KEY.group})
+
+    patch.setattr(memory_trimming, "needed_from", registered)
+
+
+def a_group_that_vanished_is_not_missed(patch: pytest.MonkeyPatch) -> None:
+    trim = memory_trimming.trim
+
+    def careless(fence: Fence, stream: Stream | None, order: Trim) -> Trimmed:
+        return trim(fence, stream, attrs.evolve(order, registered=()))
+
+    patch.setattr(memory_trimming, "trim", careless)

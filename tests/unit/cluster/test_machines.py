@@ -1,7 +1,7 @@
 """Clusters that anything may befall: after every step the invariants are judged, at the end all must be well."""
 
 from tests.unit.cluster.hazards import hunting
-from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss
+from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss, TrimmingGroups, TrimmingShards
 
 TestNothingMovesWhileMembersStay = Calm.TestCase
 TestNothingMovesWhileMembersStay.settings = hunting(30)
@@ -14,3 +14,9 @@ TestShardsComeAndGo.settings = hunting(30)
 
 TestTheStoreForgets = StoreLoss.TestCase
 TestTheStoreForgets.settings = hunting(30)
+
+TestShardsAreTrimmedAsTheyComeAndGo = TrimmingShards.TestCase
+TestShardsAreTrimmedAsTheyComeAndGo.settings = hunting(30)
+
+TestShardsAreTrimmedWhileTheStoreForgets = TrimmingGroups.TestCase
+TestShardsAreTrimmedWhileTheStoreForgets.settings = hunting(30)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.unit.cluster import mutants, test_schedules
 from tests.unit.cluster.hazards import hunting
-from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss
+from tests.unit.cluster.machines import Calm, Churn, Resharding, StoreLoss, TrimmingShards
 
 BY_MACHINE: list[tuple[mutants.Mutation, type[RuleBasedStateMachine]]] = [
     (mutants.grants_are_told_before_they_are_committed, Churn),
@@ -26,6 +26,9 @@ BY_MACHINE: list[tuple[mutants.Mutation, type[RuleBasedStateMachine]]] = [
     (mutants.a_seal_looks_at_nothing, Resharding),
     (mutants.a_seal_deletes_without_looking_again, Resharding),
     (mutants.an_append_makes_the_key, Resharding),
+    (mutants.what_is_pending_is_trimmed, TrimmingShards),
+    (mutants.strangers_are_not_minded, TrimmingShards),
+    (mutants.a_group_that_vanished_is_not_missed, TrimmingShards),
 ]
 
 BY_SCHEDULE: list[tuple[mutants.Mutation, Callable[[], None]]] = [
