@@ -25,6 +25,7 @@ from streamshard.entrypoints.connecting import Where, coordinator_at
 from streamshard.entrypoints.identity import member_ids
 from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, check_limits, group_key
 from streamshard.entrypoints.publishing import ProducerOptions, publishing
+from streamshard.entrypoints.running import run_to_the_end
 from streamshard.entrypoints.sharing import Listeners, check_options
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
 
@@ -183,7 +184,7 @@ class StreamApp:
 
         Raises what start-up found wrong, and `ListenerRejected` if the coordinator refuses this client.
         """
-        asyncio.run(self._serve())
+        run_to_the_end(self._serve())
         if self._exit is not None:
             raise SystemExit(self._exit.code)
 

@@ -1,5 +1,6 @@
 """A listener's options, and the application's handler made safe to call."""
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -191,6 +192,12 @@ class Guard:
         except SystemExit as asked:
             _LOG.warning("%s: the handler asked to exit on %r, which stays pending", self._listener.key, message)
             self._leave(asked)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled the handler: something that it waited for was.
+            self._say("cancelled", f"the handler of {message!r} waited for what was cancelled, and it stays pending")
         except Exception as error:  # the outermost frame of this library around the application's handler
             # A handler whose database is down fails on every record: once in a while is enough.
             failed = f"{self._listener.key}: the handler failed on {message!r}, which stays pending"

@@ -22,6 +22,7 @@ from streamshard.adapters.client.wire import (
     routing_of,
     watch_query,
 )
+from streamshard.adapters.lives import FORKED, Life
 from streamshard.core.commands import Heartbeat
 from streamshard.core.ids import GroupKey, Millis, WallMillis
 from streamshard.core.notices import GroupWatch, LayoutWatch
@@ -71,6 +72,7 @@ class HttpCoordinator:
             raise ConfigurationError(f"deadline: must be at least 1 ms, not {deadline}")
         self._deadline_s = self._longest_s = deadline / 1000
         self._singly_until = 0.0
+        self._life = Life()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         trust = _trust(self._urls)
         # No heartbeat ever waits for a connection because watches hold them all.
@@ -170,6 +172,8 @@ class HttpCoordinator:
         client: httpx.AsyncClient | None = None,
         deadline_s: float | None = None,
     ) -> Answer:
+        if self._life.is_over():
+            raise ConfigurationError(f"coordinator: {FORKED}")
         ends_at = time.monotonic() + (deadline_s or self._deadline_s)
         failures: list[str] = []
         for position, base in enumerate(tuple(self._urls)):

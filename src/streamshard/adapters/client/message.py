@@ -1,11 +1,13 @@
 """What a handler is given: one record, or several records of one shard."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, overload
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Protocol, overload
 
+from streamshard.adapters.lives import left_behind
 from streamshard.core.ids import RecordId, ShardIndex, Token
 from streamshard.core.records import AckMode, Record
+from streamshard.errors import LeaseLost
 
 
 class Settler(Protocol):
@@ -111,15 +113,15 @@ class Message:
 
     def ack_blocking(self) -> None:
         """`ack` for handlers that are plain functions and run in a worker thread."""
-        asyncio.run_coroutine_threadsafe(self.ack(), self._loop).result()
+        _from_thread(self.ack(), self._loop)
 
     def nack_blocking(self) -> None:
         """`nack` for handlers that are plain functions."""
-        asyncio.run_coroutine_threadsafe(self.nack(), self._loop).result()
+        _from_thread(self.nack(), self._loop)
 
     def dead_letter_blocking(self, reason: str) -> None:
         """`dead_letter` for handlers that are plain functions."""
-        asyncio.run_coroutine_threadsafe(self.dead_letter(reason), self._loop).result()
+        _from_thread(self.dead_letter(reason), self._loop)
 
 
 class Batch(Sequence[Message]):
@@ -168,4 +170,12 @@ class Batch(Sequence[Message]):
 
     def ack_blocking(self) -> None:
         """`ack` for handlers that are plain functions and run in a worker thread."""
-        asyncio.run_coroutine_threadsafe(self.ack(), self._loop).result()
+        _from_thread(self.ack(), self._loop)
+
+
+def _from_thread(settling: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+    """Let the event loop settle, and wait; in the child of a fork there is none that would."""
+    if left_behind(loop):
+        settling.close()
+        raise LeaseLost("this process was forked off: what its parent was handed is the parent's to settle")
+    asyncio.run_coroutine_threadsafe(settling, loop).result()

@@ -17,6 +17,7 @@ from streamshard.adapters.client.run import Pace, ShardRun, Tools
 from streamshard.adapters.client.settling import Grip
 from streamshard.adapters.client.status import MemberStatus
 from streamshard.adapters.client.waiter import Waiter
+from streamshard.adapters.lives import inhabit
 from streamshard.core.actions import Drain, Drop, Start
 from streamshard.core.ids import GroupKey, Instant, MemberId, Millis, ShardIndex, Token
 from streamshard.core.ports import Clock, Entropy, ShardLog
@@ -70,6 +71,7 @@ class Poller:
     def __init__(self, reading: Reading, log: ShardLog, waiter: Waiter, clock: Clock, entropy: Entropy) -> None:
         self._reading = reading
         self._loop = asyncio.get_running_loop()
+        inhabit(self._loop)
         self._workers = asyncio.Semaphore(reading.max_workers)
         shared = (log, GroupedReads(log), waiter, self._workers, clock, entropy)
         self._tools = Tools(*shared, reading.handle, reading.grumble, reading.given_up)

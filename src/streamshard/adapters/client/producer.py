@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from streamshard.adapters.client.routes import Routes
+from streamshard.adapters.lives import FORKED, Life
 from streamshard.core.ids import GroupKey, Millis, RecordId, ShardIndex
 from streamshard.core.lease import REFRESH_MS
 from streamshard.core.ports import AppendingMany, Clock, CoordinatorApi, Entropy, ShardLog
@@ -111,6 +112,7 @@ class Producer:
         self._name, self._count = entropy.nonce()[:NAME_LENGTH], 0
         self._line: list[_Draft] = []
         self._sending: set[asyncio.Task[None]] = set()
+        self._life = Life()
 
     async def publish(self, key: Key, fields: Fields) -> Published:
         """Append one record to the shard of ``key`` (None: the shards take turns).
@@ -119,6 +121,7 @@ class Producer:
         `RoutingExpired` while no coordinator renews the routing, `StreamNotFound` and `GroupNotFound`;
         `TypeError` and `InvalidRequest` for what can't be a key or a value. Nothing was sent after the last five.
         """
+        self._check_life()
         draft = self._draft(key, fields)
         loop = asyncio.get_running_loop()
         draft.waiter = loop.create_future()
@@ -133,6 +136,7 @@ class Producer:
         Records of one key keep their order. What can't be a key or a value, a missing stream or group, and an
         expired routing at the start raise as in `publish`, before anything is sent.
         """
+        self._check_life()
         drafts = [self._draft(key, fields) for key, fields in records]
         if not drafts:
             return []
@@ -150,6 +154,7 @@ class Producer:
         Raises `StreamNotFound`, `GroupNotFound`, `CoordinatorUnreachable`, and `RoutingExpired` for a routing
         that can't be used.
         """
+        self._check_life()
         return await self._routes.fetch()
 
     async def close(self) -> None:
@@ -176,6 +181,10 @@ class Producer:
             yield
         finally:
             self._log, self._clock, self._entropy, self._routes = kept
+
+    def _check_life(self) -> None:
+        if self._life.is_over():
+            raise ConfigurationError(f"producer: {FORKED}")
 
     def _draft(self, key: Key, fields: Fields) -> _Draft:
         encoded = encode_fields(fields)  # type: ignore[arg-type]  # the union of mappings is for callers' checkers

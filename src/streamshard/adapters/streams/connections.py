@@ -10,6 +10,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import BusyLoadingError, MasterDownError, ReadOnlyError, RedisError, ResponseError
 
 from streamshard.adapters import redis_url
+from streamshard.adapters.lives import FORKED, Life
 from streamshard.adapters.redis_link import NotSent as Unreachable
 from streamshard.adapters.redis_link import describe, lacks_permission, open_connection
 from streamshard.adapters.redis_sentinel import connected
@@ -18,6 +19,7 @@ from streamshard.errors import ConfigurationError, StreamPermissionMissing, Stre
 
 Command: TypeAlias = tuple[str | bytes | int | float, ...]
 
+TOO_MANY_CLIENTS = "max number of clients reached"
 DEFAULT_TIMEOUT = Millis(5_000)
 
 # The driver packs in Python; its parser's own packer takes a fraction of the time (and misstates what it takes).
@@ -82,6 +84,7 @@ class Connections:
         self._free: list[AbstractConnection] = []
         self._used: list[AbstractConnection] = []
         self._closed = False
+        self._life = Life()
 
     async def exchange(self, commands: Sequence[Command], timeout: Millis | None = None) -> list[object]:
         """Send ``commands`` in one piece; give for each its reply, its `RedisError`, or `AnswerLost`.
@@ -103,8 +106,7 @@ class Connections:
             if not _DEMOTED.isdisjoint(map(type, outcomes)):
                 await self._distrust(connection)
         except (RedisError, OSError) as error:
-            lost = AnswerLost(f"Redis did not answer: {describe(error)}")
-            outcomes.extend([lost] * (count - len(outcomes)))
+            outcomes.extend([_lost(error)] * (count - len(outcomes)))
             await self._distrust(connection)
         except BaseException:
             await connection.disconnect(nowait=True)
@@ -147,6 +149,8 @@ class Connections:
     async def _take_slot(self) -> None:
         if self._closed:
             raise NotSent("The connections to Redis are closed")
+        if self._life.is_over():
+            raise NotSent(f"Redis: {FORKED}")
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -185,6 +189,12 @@ def address(url: str) -> str | None:
     except ConfigurationError:
         return None
     return place.service or place.name
+
+
+def _lost(error: Exception) -> StreamUnavailable:
+    if TOO_MANY_CLIENTS in str(error):  # said instead of a welcome: nothing that was sent is looked at
+        return NotSent(f"Redis can't be reached: {error}: raise its maxclients, or use fewer connections")
+    return AnswerLost(f"Redis did not answer: {describe(error)}")
 
 
 async def _reply(connection: AbstractConnection) -> object:
