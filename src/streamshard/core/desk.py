@@ -355,6 +355,9 @@ class Desk:
         try:  # as `commit` does, which is left out to save a call in every heartbeat
             await self.store.commit(Transaction(key.prefix, known.sight.source, None, (same,), row))
             self._refused_at = None
+        except RevisionConflict:
+            self.tally.conflicts += 1
+            raise
         except CommitUncertain:
             await self._look_up(key, row.row.mark, row)
         except StoreUnavailable:

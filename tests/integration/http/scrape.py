@@ -11,6 +11,15 @@ Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 
 PREFIX = "streamshard_"
 
+SHARD_FAMILIES = (
+    "shard_lag_records",
+    "shard_lag_known",
+    "shard_pending_records",
+    "shard_stream_records",
+    "shard_oldest_unacked_age_seconds",
+    "shard_unowned_seconds",
+)
+
 
 @attrs.frozen
 class Scrape:
