@@ -99,6 +99,7 @@ def test_the_numbers_are_what_has_happened(story: Story) -> None:
     assert found.value("invariant_violations_total", kind="state") == 0
     assert found.value("invariant_violations_total", kind="frozen") == 0
     assert found.value("member_shards", stream="orders", group="billing", member="a", kind="held") == 4
+    assert (found.value("tick_duration_seconds_count") or 0) > 10
     assert found.value("store_operation_duration_seconds_count", store="sqlite", operation="commit") != 0
 
 

@@ -95,6 +95,9 @@ def test_loopback_addresses_are_served(host: str, bound: str) -> None:
         ("default_shards", "0"),
         ("default_shards", "16385"),
         ("default_shards", "٣"),
+        ("metrics_members", "-1"),
+        ("metrics_members", "100001"),
+        ("metrics_shards", "16385"),
         ("port", "-1"),
     ],
 )

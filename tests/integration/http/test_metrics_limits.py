@@ -9,25 +9,27 @@ from streamshard.adapters.streams.memory_inspector import MemoryStreamInspector
 from streamshard.entrypoints.http.app import create_app
 from streamshard.entrypoints.http.metrics_recorder import Detail, Recorder
 from streamshard.entrypoints.http.traffic import Traffic
+from streamshard.entrypoints.settings import serve_settings
+from streamshard.entrypoints.wiring import service
 from tests.integration.http.scrape import SHARD_FAMILIES, scrape
 from tests.integration.http.service import Running, running
 from tests.integration.http.stage import owning
 
 
-def limited(service: Running, detail: Detail) -> Any:
+def limited(site: Running, detail: Detail) -> Any:
     """A client of the same coordinator, shown with other limits."""
-    inspector = MemoryStreamInspector(service.world, service.clock.wall)
-    return service.over(create_app(service.coordinator, traffic=Traffic(Recorder(detail)), inspector=inspector))
+    inspector = MemoryStreamInspector(site.world, site.clock.wall)
+    return site.over(create_app(site.coordinator, traffic=Traffic(Recorder(detail)), inspector=inspector))
 
 
 class TestUnknown:
     def test_a_lag_that_can_not_be_told_is_absent_and_so_is_the_sum(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
-                del service.world.streams["orders:1"]
+            async with running() as site:
+                await owning(site, ticked=True)
+                del site.world.streams["orders:1"]
 
-                found = await scrape(service.http)
+                found = await scrape(site.http)
 
                 assert found.family("shard_lag_records", "shard") == {("0",): 0}
                 assert found.family("shard_lag_known", "shard") == {("0",): 1, ("1",): 0}
@@ -38,11 +40,11 @@ class TestUnknown:
 
     def test_without_redis_the_rest_is_told(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
-                service.world.go_down()
+            async with running() as site:
+                await owning(site, ticked=True)
+                site.world.go_down()
 
-                found = await scrape(service.http)
+                found = await scrape(site.http)
 
                 assert found.family("shard_lag_known", "shard") == {}
                 assert found.value("group_state", stream="orders", group="billing", state="STABLE") == 1
@@ -51,9 +53,9 @@ class TestUnknown:
 
     def test_without_an_inspector_too(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
-                async with service.over(create_app(service.coordinator)) as http:
+            async with running() as site:
+                await owning(site, ticked=True)
+                async with site.over(create_app(site.coordinator)) as http:
                     found = await scrape(http)
 
                 assert found.family("shard_lag_known", "shard") == {}
@@ -63,10 +65,10 @@ class TestUnknown:
 
     def test_before_the_first_tick_nobody_knows_what_has_no_owner(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service)
+            async with running() as site:
+                await owning(site)
 
-                found = await scrape(service.http)
+                found = await scrape(site.http)
 
                 assert found.family("shard_unowned_seconds", "shard") == {}
 
@@ -80,9 +82,9 @@ class TestDetail:
     )
     def test_above_the_limits_only_the_group_is_told_of(self, detail: Detail, members: int, shards: int) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
-                async with limited(service, detail) as http:
+            async with running() as site:
+                await owning(site, ticked=True)
+                async with limited(site, detail) as http:
                     found = await scrape(http)
 
                 assert len(found.family("member_shards", "member", "kind")) == members
@@ -91,14 +93,22 @@ class TestDetail:
 
         asyncio.run(scenario())
 
+    def test_a_coordinator_that_is_served_has_the_limits_of_its_settings(self) -> None:
+        async def scenario() -> None:
+            chosen = serve_settings({"metrics_members": "0", "metrics_shards": "7"}, {"STREAMSHARD_STORE": "memory:"})
+            async with service(chosen) as built:
+                assert built.recorder.detail == Detail(0, 7)
+
+        asyncio.run(scenario())
+
 
 class TestScrapes:
     def test_those_who_ask_at_once_get_one_answer(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
+            async with running() as site:
+                await owning(site, ticked=True)
 
-                answers = await asyncio.gather(*(service.http.get("/metrics") for _ in range(8)))
+                answers = await asyncio.gather(*(site.http.get("/metrics") for _ in range(8)))
 
                 assert {(answer.status_code, answer.text) for answer in answers} == {(200, answers[0].text)}
 
@@ -106,11 +116,11 @@ class TestScrapes:
 
     def test_a_scrape_asks_the_store_nothing(self) -> None:
         async def scenario() -> None:
-            async with running() as service:
-                await owning(service, ticked=True)
-                service.coordinator._desk.store = _Deaf()  # type: ignore[assignment]
+            async with running() as site:
+                await owning(site, ticked=True)
+                site.coordinator._desk.store = _Deaf()  # type: ignore[assignment]
 
-                assert (await scrape(service.http)).value("up") == 1
+                assert (await scrape(site.http)).value("up") == 1
 
         asyncio.run(scenario())
 
