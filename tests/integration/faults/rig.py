@@ -95,6 +95,10 @@ class Stage:
             rows[name] = sorted((row["shardIndex"], row["owner"], row["token"]) for row in shards)
         return rows
 
+    def owners_of(self, group: str) -> set[str]:
+        """Who holds a shard of a group."""
+        return set(self.group(group)["currentAssignmentSummary"])
+
     def start(self, name: str, module: str, **options: Any) -> Child:
         """Start one process under a name of its own."""
         given = {"name": name, "url": self.url, "redis": self.redis_url, "notes": str(self.notes(name)), **options}
