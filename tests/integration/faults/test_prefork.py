@@ -20,9 +20,11 @@ def test_children_of_one_app_are_members_of_their_own_and_publish_over_links_of_
         code = server.process.wait(PATIENCE_S)
         left = played.group("billing")["currentAssignmentSummary"]
 
-        instances = {name for line in _lines(tmp_path, "assigned") for name in line["instances"]}
+        lives = {(name, line["pid"]) for line in _lines(tmp_path, "assigned") for name in line["instances"]}
         published = [line["id"] + line["key"] for line in _lines(tmp_path, "published")]
-        assert (code, len(instances), len(set(published)), left) == (0, 6, 60, {})
+        assert (code, len(set(published)), left) == (0, 60, {})
+        assert len({process for _, process in lives}) == 3
+        assert len({name for name, _ in lives}) == len(lives), "no instance is that of two processes"
 
 
 def _lines(folder: Path, kind: str) -> list[Line]:
