@@ -1,6 +1,7 @@
 """load -> decide -> commit -> perform -> answer: the coordinator, as everything outside the core sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from streamshard.core.admin import (
     Amend,
@@ -67,9 +68,9 @@ class Coordinator:
         """Have the heartbeats of each group enter by ``turns`` from now on, instead of racing each other."""
         self._heartbeats.turns = turns
 
-    async def heartbeat(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
-        """Answer one attempt of one instance; never raises for what a member may send."""
-        return await self._heartbeats.answer(key, beat)
+    def heartbeat(self, key: GroupKey, beat: Heartbeat) -> Coroutine[Any, Any, HeartbeatReply]:
+        """Answer one attempt of one instance, once awaited; never raises for what a member may send."""
+        return self._heartbeats.answer(key, beat)
 
     async def routing(self, key: GroupKey) -> Routing:
         """Raise `StreamNotFound` or `GroupNotFound`; nothing is provisioned or changed."""

@@ -347,13 +347,12 @@ class Desk:
         self.tally.committed(before, change.record, self.clock.boot())
         self._committed(known, change.record, change.row)
 
-    async def renew(self, known: KnownGroup, row: RowWrite) -> None:
-        """Commit a row alone, beside the record as it is known; otherwise as `commit_group`."""
-        record, key = known.record, known.record.key
+    async def renew(self, known: KnownGroup, same: tuple[GroupChange, ...], row: RowWrite) -> None:
+        """Commit a row alone, beside the record as it is known, which ``same`` compares; else as `commit_group`."""
+        key = known.record.key
         _check_sound(known)
-        same = GroupChange(key, record.version)
         try:  # as `commit` does, which is left out to save a call in every heartbeat
-            await self.store.commit(Transaction(key.prefix, known.sight.source, None, (same,), row))
+            await self.store.commit(Transaction(key.prefix, known.sight.source, None, same, row))
             self._refused_at = None
         except RevisionConflict:
             self.tally.conflicts += 1

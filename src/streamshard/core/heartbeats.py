@@ -43,18 +43,20 @@ class Heartbeats:
 
     async def answer(self, key: GroupKey, beat: Heartbeat) -> HeartbeatReply:
         """Answer one attempt; faults of ours are a RETRY, which renews nothing."""
-        timing = self._desk.settings.timing
         try:
             said = recalled(self._desk, key, beat)
             reply = None if said is None else await self._repeat(*said, beat)
             return reply or await self._try_again_and_again(key, beat, fresh=said is not None)
         except NotFound as missing:
-            return answers.reject(beat, timing, Refusal(Status.UNKNOWN_MEMBER_ID, missing.message))
+            return answers.reject(beat, self._desk.settings.timing, Refusal(Status.UNKNOWN_MEMBER_ID, missing.message))
         except MetadataCorrupt as broken:
-            return answers.retry(beat, timing, RetryReason.UNAVAILABLE, broken.message)
+            return self._unavailable(beat, broken.message)
         except Unavailable as away:
             self._desk.restart_timers(self._desk.clock.boot())
-            return answers.retry(beat, timing, RetryReason.UNAVAILABLE, away.message)
+            return self._unavailable(beat, away.message)
+
+    def _unavailable(self, beat: Heartbeat, why: str) -> HeartbeatReply:
+        return answers.retry(beat, self._desk.settings.timing, RetryReason.UNAVAILABLE, why)
 
     async def _try_again_and_again(self, key: GroupKey, beat: Heartbeat, *, fresh: bool) -> HeartbeatReply:
         for attempt in range(MAX_ATTEMPTS):
@@ -103,7 +105,7 @@ class Heartbeats:
                 return None
 
     async def _repeat(
-        self, known: KnownGroup, stream: StreamRecord, said: Remembered, beat: Heartbeat
+        self, known: KnownGroup, routine: Routine, said: Remembered, beat: Heartbeat
     ) -> HeartbeatReply | None:
         """Renew a member that says what it said before: one commit, and nothing to decide; None if it has to be."""
         assert beat.instance is not None, "only identified heartbeats are remembered"
@@ -111,7 +113,7 @@ class Heartbeats:
         lease = desk.settings.timing.lease_ms
         row = Row(beat.instance, beat.seq, desk.mark(), lease, beat.available, beat.progress, beat.late)
         try:
-            await desk.renew(known, RowWrite(record.key.group, row))
+            await desk.renew(known, routine.same, RowWrite(record.key.group, row))
         except SourceChanged:
             desk.forget_source()
             return None
@@ -119,8 +121,8 @@ class Heartbeats:
             return None
         if known.record is record:
             return said.answer(beat)
-        known = await self._raise_fences(known, stream, beat)  # another commit was taken in meanwhile
-        return self._serve(known, stream, beat, said.standing)
+        known = await self._raise_fences(known, routine.stream, beat)  # another commit was taken in meanwhile
+        return self._serve(known, routine.stream, beat, said.standing)
 
     async def _remembered(self, key: GroupKey, *, fresh: bool) -> tuple[StreamRecord, KnownGroup | None]:
         if fresh or key not in self._desk.groups:
@@ -238,16 +240,17 @@ class Heartbeats:
         return above
 
 
-def recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, StreamRecord, Remembered] | None:
+def recalled(desk: Desk, key: GroupKey, beat: Heartbeat) -> tuple[KnownGroup, Routine, Remembered] | None:
     """What is known of a new attempt without deciding it; nothing while the record itself is in doubt."""
     known, stream = desk.groups.get(key), desk.layouts.get(key.prefix)
-    if known is None or stream is None or known.routine is None or known.lost is not None or not known.sight.proven:
+    if known is None or stream is None or known.lost is not None or not known.sight.proven:
         return None
     row = known.rows.get(beat.instance) if beat.instance is not None else None
-    if row is None or beat.seq <= row.seq:
+    routine = known.routine
+    if row is None or routine is None or beat.seq <= row.seq:
         return None
-    said = known.routine.recall(stream, known.record, beat)
-    return None if said is None else (known, stream, said)
+    said = routine.recall(stream, known.record, beat)
+    return None if said is None else (known, routine, said)
 
 
 def _remember(
@@ -255,7 +258,7 @@ def _remember(
 ) -> None:
     routine = known.routine
     if routine is None or routine.record is not known.record or routine.stream is not stream:
-        routine = known.routine = Routine(stream, known.record)
+        routine = known.routine = Routine.on(stream, known.record)
     routine.remember(beat, decision, reply)
 
 

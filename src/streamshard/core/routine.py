@@ -17,6 +17,7 @@ from streamshard.core.group import GroupRecord
 from streamshard.core.handover import listed
 from streamshard.core.ids import InstanceId
 from streamshard.core.outcome import Accepted, Standing
+from streamshard.core.ports import GroupChange
 from streamshard.core.replies import HeartbeatReply, Likeness
 from streamshard.core.stream import StreamRecord
 
@@ -45,7 +46,14 @@ class Routine:
 
     stream: StreamRecord
     record: GroupRecord
+    same: tuple[GroupChange, ...]
+    """What a commit compares so that it goes through beside this very state alone."""
     _said: dict[InstanceId, Remembered] = attrs.field(factory=dict)
+
+    @classmethod
+    def on(cls, stream: StreamRecord, record: GroupRecord) -> "Routine":
+        """Nothing said yet of this state."""
+        return cls(stream, record, (GroupChange(record.key, record.version),))
 
     def recall(self, stream: StreamRecord, record: GroupRecord, beat: Heartbeat) -> Remembered | None:
         """What deciding ``beat`` on this state would come to, if that is known."""

@@ -165,16 +165,22 @@ class MemoryStore:
 
         False, with nothing done, for whatever is more or does not plainly hold: that is for `_apply` to judge.
         """
-        groups, write = transaction.groups, transaction.row
-        if write is None or len(groups) != 1 or transaction.source is not self.source or not _is_plain(transaction):
+        groups, write, shelf, source = transaction.groups, transaction.row, self._shelf, transaction.source
+        if write is None or len(groups) != 1 or source is not self._source or source.identity is not shelf.identity:
             return False
-        change = groups[0]
-        record, rows = self._shelf.groups.get(change.key), self._shelf.rows.get(change.key)
-        if rows is None or record is None or record.version is not change.expected:
+        if (
+            transaction.same_rows
+            or transaction.drop_rows
+            or transaction.stream
+            or source.connection != self._connection
+        ):
             return False
-        row = write.row
+        change, row = groups[0], write.row
+        record, rows = shelf.groups.get(change.key), shelf.rows.get(change.key)
+        if rows is None or record is None or record.version is not change.expected or change.value is not None:
+            return False
         stored = rows.get(row.instance)
-        if stored is None or row.seq <= stored.seq or change.value is not None or change.key.group != write.group:
+        if stored is None or row.seq <= stored.seq or change.key.group != write.group:
             return False
         rows[row.instance] = row
         return True
@@ -232,10 +238,6 @@ class MemoryStore:
 
     def _live(self, key: GroupKey) -> bool:
         return isinstance(self._shelf.groups.get(key), GroupRecord)
-
-
-def _is_plain(transaction: Transaction) -> bool:
-    return not transaction.same_rows and not transaction.drop_rows and transaction.stream is None
 
 
 def _beside(transaction: Transaction, write: RowWrite) -> GroupKey:
