@@ -40,10 +40,11 @@ def test_operation_ids_are_stable_and_each_is_given_once() -> None:
 OPERATION_IDS = """
     amendMigration amendStream createGroup createStream deleteGroup deleteStream getAssignments getAutoscale
     getCompatibility getConsumption getDocs getDocsScript getDocsStyle getDocument getGroup getHealth getMetrics
-    getMigration getOffsets getProducerRouting getSession getStream heartbeat heartbeats listEvents listGrafanaAssignments
-    listGrafanaConsumerGroupOptions listGrafanaGroups listGrafanaMembers listGrafanaMessages listGrafanaShardOptions
-    listGrafanaShards listGrafanaStreamOptions listGroups listMembers listMessages listMigrations listStreams live
-    ready rollbackMigration routeKey scaleGroup scaleStream watch watchGroup
+    getMigration getOffsets getProducerRouting getSession getStream heartbeat heartbeats listEvents
+    listGrafanaAssignments listGrafanaConsumerGroupOptions listGrafanaGroups listGrafanaMembers
+    listGrafanaMessages listGrafanaShardOptions listGrafanaShards listGrafanaStreamOptions listGroups
+    listMembers listMessages listMigrations listStreams live ready rollbackMigration routeKey scaleGroup
+    scaleStream watch watchGroup
 """.split()
 
 
