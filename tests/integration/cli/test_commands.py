@@ -85,6 +85,30 @@ def test_a_group_is_described_with_owner_state_and_token(run: Run) -> None:
     assert "\x1b[" not in told
 
 
+def test_a_shard_that_is_held_and_not_read_and_a_handler_that_runs_for_long_are_shown(run: Run) -> None:
+    run("groups", "create", "remiss/billing", "--shards", "2")
+    path = f"{run.url}/coord/v1/streams/remiss/groups/billing/members/web-m0/heartbeat"
+    first = httpx.post(path, json=beat(), trust_env=False).json()
+    progress = [
+        {"shard": {"shardIndex": 0}, "lastReadAgeMs": 3_600_000},
+        {"shard": {"shardIndex": 1}, "lastReadAgeMs": 75_000, "inFlight": 1, "handlingMs": 75_000},
+    ]
+    body = {
+        **beat(),
+        **{"memberEpoch": first["memberEpoch"], "seq": 2, "view": first["view"], "shardProgress": progress},
+        "holds": [{"shardIndex": grant["shardIndex"], "token": grant["token"]} for grant in first["grants"]],
+        "runtimeConsumerCapacity": {"runtimeMaxConcurrency": 2, "availableConcurrency": 1},
+    }
+    httpx.post(path, json=body, trust_env=False)
+
+    lines = run("groups", "describe", "remiss/billing").stdout.splitlines()
+    rows = [line.split() for line in lines]
+
+    assert "UNREAD      shards 0: held, and not read" in lines
+    assert [row[3] for row in rows if row[1:2] and row[1].startswith("remiss:")] == ["UNREAD", "OWNED"]
+    assert [row[6] for row in rows if row[:2] == ["web-m0", "ACTIVE"]] == ["1m15s"]
+
+
 def test_json_is_the_apis_own(run: Run) -> None:
     run("groups", "create", "plain/billing", "--shards", "1")
 
