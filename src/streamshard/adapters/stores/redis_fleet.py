@@ -17,7 +17,7 @@ from redis.exceptions import (
 )
 
 from streamshard.adapters.redis_link import Address, AnswerLost, Line, NotSent, Word, describe
-from streamshard.adapters.redis_sentinel import masters
+from streamshard.adapters.redis_sentinel import Lookout, masters
 from streamshard.adapters.redis_url import Place, host_and_port
 from streamshard.adapters.stores.redis_greeting import Identity, greet
 from streamshard.adapters.stores.redis_scripts import Call
@@ -80,6 +80,7 @@ class Fleet:
         self._stale = False
         self._opened = False
         self._closed = False
+        self._lookout = Lookout(place, self._leave)
 
     async def open(self) -> None:
         """Connect to every primary; raises `ConfigurationError`, or `StoreUnavailable` if none answers."""
@@ -140,6 +141,7 @@ class Fleet:
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
         self._closed = True
+        await self._lookout.close()
         under_way = list(self._under_way.values())
         for task in under_way:
             task.cancel()
@@ -247,7 +249,12 @@ class Fleet:
             first, *_ = await masters(self.place, self._timeout)
         except NotSent as error:
             raise StoreUnavailable(f"the metadata store can't be found: {error}") from error
+        self._lookout.watch(first)
         return first
+
+    async def _leave(self) -> None:
+        for primary in self._primaries.values():
+            primary.line.hang_up("the sentinels name another master")
 
     async def _ask_map(self, address: Address) -> tuple[Range, ...]:
         known = self._primaries.get(address)

@@ -13,7 +13,7 @@ from streamshard.adapters import redis_url
 from streamshard.adapters.lives import FORKED, Life
 from streamshard.adapters.redis_link import NotSent as Unreachable
 from streamshard.adapters.redis_link import describe, lacks_permission, open_connection
-from streamshard.adapters.redis_sentinel import connected
+from streamshard.adapters.redis_sentinel import MasterDial
 from streamshard.core.ids import Millis
 from streamshard.errors import ConfigurationError, StreamPermissionMissing, StreamUnavailable
 
@@ -77,9 +77,10 @@ class Connections:
             raise ConfigurationError(f"max_connections: must be at least 1, not {limit}")
         if timeout < 1:
             raise ConfigurationError(f"timeout: must be at least 1 ms, not {timeout}")
-        self._dial = _dialling(server, timeout)
         self._limit = limit
         self._timeout = timeout
+        self._masters: MasterDial | None = None
+        self._dial = self._dialling(server)
         self._slots = asyncio.Semaphore(limit)
         self._free: list[AbstractConnection] = []
         self._used: list[AbstractConnection] = []
@@ -118,9 +119,14 @@ class Connections:
     async def close(self) -> None:
         """Disconnect everything, also what is in use; idempotent."""
         self._closed = True
+        if self._masters is not None:
+            await self._masters.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
         free, self._free = self._free, []
         for connection in (*free, *self._used):
-            await connection.disconnect()
+            await connection.disconnect(nowait=not self._closed)
 
     async def _distrust(self, connection: AbstractConnection) -> None:
         # Those at rest lead to the same server: each would cost its next user as long as this one did.
@@ -145,6 +151,17 @@ class Connections:
             self._free.append(connection)
         else:
             await connection.disconnect(nowait=True)
+
+    def _dialling(self, server: str | Mapping[str, Any]) -> Callable[[], Awaitable[AbstractConnection]]:
+        if not isinstance(server, str):
+            return partial(open_connection, server, self._timeout)
+        place = redis_url.parse(server, "redis")
+        if place.cluster:
+            raise ConfigurationError("redis: one server is needed here, and the URL names a cluster")
+        if not place.sentinel:
+            return partial(open_connection, place.at(place.seeds[0]), self._timeout)
+        self._masters = MasterDial(place, self._timeout, self._hang_up)
+        return self._masters.connect
 
     async def _take_slot(self) -> None:
         if self._closed:
@@ -225,12 +242,3 @@ async def _is_stale(connection: AbstractConnection) -> bool:
         return bool(await can_read())
     except (RedisError, OSError):
         return True
-
-
-def _dialling(server: str | Mapping[str, Any], timeout: Millis) -> Callable[[], Awaitable[AbstractConnection]]:
-    if not isinstance(server, str):
-        return partial(open_connection, server, timeout)
-    place = redis_url.parse(server, "redis")
-    if place.cluster:
-        raise ConfigurationError("redis: one server is needed here, and the URL names a cluster")
-    return partial(connected, place, timeout)
