@@ -29,6 +29,7 @@ Failure: TypeAlias = Literal["leave_pending", "xnack"]
 AckingMode: TypeAlias = Literal["auto", "xack", "xackdel"]
 
 WHOLE = ("concurrency", "max_workers", "batch", "page", "max_deliveries")
+OPTIONAL = ("batch", "max_deliveries")
 CHOICES: dict[str, tuple[str, ...]] = {
     "ack": get_args(Acking),
     "failure": get_args(Failure),
@@ -50,10 +51,10 @@ LIMITS: dict[str, tuple[float, float]] = {
 
 
 def check_limits(**options: float | None) -> None:
-    """Raise `ConfigurationError` for an option out of its range; None is an option that is not set."""
+    """Raise `ConfigurationError` for an option out of its range; some may be None, which is not set."""
     for name, value in options.items():
         low, high = LIMITS[name]
-        if value is None:
+        if value is None and name in OPTIONAL:
             continue
         whole = name in WHOLE
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
