@@ -2,6 +2,7 @@
 
 import attrs
 
+from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_world import Stream
 from streamshard.core.admin import AmendStream, DeleteGroup
 from streamshard.core.chronicle import TRIMMED_UNREAD
@@ -243,3 +244,20 @@ def test_the_group_that_holds_a_shard_back_is_known() -> None:
     site.pass_time(EVERY_MS, node)
 
     assert node.coordinator.held_back_by(ORDERS) == {S0: GroupName("their-own")}
+
+
+class Untrimmable(MemoryStreamBackend):
+    """What a third party may offer that knows nothing of trims."""
+
+    trim = None  # type: ignore[assignment]
+
+
+def test_shards_that_can_not_be_trimmed_keep_everything() -> None:
+    site, node = kept()
+    site.append(0, 9)
+    take(site, 9)
+    node.desk.streams = Untrimmable(site.world)
+
+    site.pass_time(EVERY_MS, node)
+
+    assert (lengths(site), found(node)) == ([9], {BILLING: 0})
