@@ -315,12 +315,13 @@ class Redelivering(Protocol):
 class Scattered(Protocol):
     """What a `ShardLog` may offer besides: shards on several servers, each read and waited for by itself.
 
-    Orders of one shard each, given at the same time, share what they can: a round trip to each server. So
-    nobody waits for the server of another's shard, and any number of waits may be under way.
+    Orders for one server that are given at the same time share a round trip, whoever gives them; an order for
+    several is answered when the slowest of them has. So each is asked for its own, and any number of waits may
+    be under way.
     """
 
-    async def servers(self) -> tuple[str, ...]:
-        """Where the shards may be, as ``host:port``, sorted; raises `StreamUnavailable`."""
+    def server_of(self, key: str) -> str | None:
+        """Where a shard is, as ``host:port``; None if that is not known, and to be found out by the first order."""
         ...
 
 

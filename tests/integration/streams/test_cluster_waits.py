@@ -153,11 +153,15 @@ def test_a_log_that_was_closed_wakes_who_waits_and_lets_nobody_wait(cluster: Clu
     run(cluster, scenario)
 
 
-def test_the_nodes_are_named(cluster: Cluster) -> None:
+def test_the_node_of_a_shard_is_known_from_the_first_order_on(cluster: Cluster) -> None:
     async def scenario(rig: ClusterRig) -> None:
         log: Any = rig.log
         assert isinstance(log, Scattered)
+        before = log.server_of(KEY)
 
-        assert await log.servers() == tuple(sorted(f"127.0.0.1:{node.port}" for node in cluster.masters))
+        await rig.log.read([(access(5), 1)])
+
+        owners = [f"127.0.0.1:{cluster.master_of(hash_slot(key)).port}" for key in KEYS]
+        assert (before, [log.server_of(key) for key in KEYS]) == (None, owners)
 
     run(cluster, scenario)

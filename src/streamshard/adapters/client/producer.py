@@ -12,7 +12,7 @@ from streamshard.adapters.client.routes import Routes
 from streamshard.adapters.lives import FORKED, Life
 from streamshard.core.ids import GroupKey, Millis, RecordId, ShardIndex
 from streamshard.core.lease import REFRESH_MS
-from streamshard.core.ports import AppendingMany, Clock, CoordinatorApi, Entropy, ShardLog
+from streamshard.core.ports import AppendingMany, Clock, CoordinatorApi, Entropy, Scattered, ShardLog
 from streamshard.core.records import Append
 from streamshard.core.replies import Routing
 from streamshard.core.routing import key_bytes, route
@@ -106,6 +106,7 @@ class Producer:
     def __init__(self, options: Publishing, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> None:
         self._options = options
         self._log: AppendingMany = log if isinstance(log, AppendingMany) else _OneByOne(log, options)
+        self._scattered = log if isinstance(log, Scattered) else None
         self._clock, self._entropy = clock, entropy
         self._routes = Routes(options.key, api, clock, entropy, options.refresh_interval)
         self._turn = int(entropy.fraction() * 2**16)
@@ -174,13 +175,14 @@ class Producer:
     @contextlib.contextmanager
     def instead(self, api: CoordinatorApi, log: ShardLog, clock: Clock, entropy: Entropy) -> Iterator[None]:
         """For a test: publish by other ports within this context."""
-        kept = (self._log, self._clock, self._entropy, self._routes)
+        kept = (self._log, self._scattered, self._clock, self._entropy, self._routes)
         other = Producer(self._options, api, log, clock, entropy)
-        self._log, self._clock, self._entropy, self._routes = other._log, clock, entropy, other._routes
+        self._log, self._scattered, self._routes = other._log, other._scattered, other._routes
+        self._clock, self._entropy = clock, entropy
         try:
             yield
         finally:
-            self._log, self._clock, self._entropy, self._routes = kept
+            self._log, self._scattered, self._clock, self._entropy, self._routes = kept
 
     def _check_life(self) -> None:
         if self._life.is_over():
@@ -253,13 +255,29 @@ class Producer:
         names = self._routes.shard_keys(routing)
         shards = [_shard(routing, draft.place) for draft in drafts]
         keys = [names[shard] for shard in shards]
-        outcomes = await self._log.append_many(self._appends(drafts, keys))
+        appends = self._appends(drafts, keys)
+        if self._scattered is None:
+            await self._append(drafts, shards, appends, routing, attempt)
+            return
+        # Those for one server don't wait for another that is slow or away.
+        parts = _by_server(self._scattered, drafts, shards, appends)
+        await asyncio.gather(*(self._append(*part, routing, attempt) for part in parts))
+
+    async def _append(
+        self,
+        drafts: Sequence[_Draft],
+        shards: Sequence[ShardIndex],
+        appends: Sequence[Append],
+        routing: Routing,
+        attempt: int,
+    ) -> None:
+        outcomes = await self._log.append_many(appends)
         version = routing.layout_version
-        for draft, shard, key, outcome in zip(drafts, shards, keys, outcomes, strict=True):
+        for draft, shard, append, outcome in zip(drafts, shards, appends, outcomes, strict=True):
             if isinstance(outcome, str):
-                draft.end(Published(outcome, shard, key, version))
+                draft.end(Published(outcome, shard, append.key, version))
             else:
-                self._missed(draft, outcome, key, attempt)
+                self._missed(draft, outcome, append.key, attempt)
 
     def _appends(self, drafts: list[_Draft], keys: list[str]) -> list[Append]:
         for draft in drafts:
@@ -321,6 +339,18 @@ def _shard(routing: Routing, place: bytes | int) -> ShardIndex:
     if isinstance(place, int):
         return ShardIndex(place % routing.shard_count)
     return route(routing.protocol, place, routing.shard_count)
+
+
+def _by_server(
+    log: Scattered, drafts: Sequence[_Draft], shards: Sequence[ShardIndex], appends: Sequence[Append]
+) -> Iterable[tuple[list[_Draft], list[ShardIndex], list[Append]]]:
+    parts: dict[str | None, tuple[list[_Draft], list[ShardIndex], list[Append]]] = {}
+    for draft, shard, append in zip(drafts, shards, appends, strict=True):
+        part = parts.setdefault(log.server_of(append.key), ([], [], []))
+        part[0].append(draft)
+        part[1].append(shard)
+        part[2].append(append)
+    return parts.values()
 
 
 def _parts(drafts: list[_Draft]) -> Iterable[list[_Draft]]:

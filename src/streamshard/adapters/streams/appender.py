@@ -65,9 +65,13 @@ class Appender:
             while batch := self._next_batch():
                 await self._send(batch)
         finally:
-            for order in self._waiting:
-                _settle(order, [NotSent("The connections to Redis are closed")] * order.count)
-            self._waiting.clear()
+            self._dismiss(NotSent("The connections to Redis are closed"))
+
+    def _dismiss(self, error: NotSent) -> None:
+        """Send nothing of what is in line."""
+        for order in self._waiting:
+            _settle(order, [error] * order.count)
+        self._waiting.clear()
 
     def _next_batch(self) -> list[_Order]:
         batch: list[_Order] = []
@@ -87,6 +91,7 @@ class Appender:
             outcomes = await self._connections.exchange_packed(b"".join([order.packed for order in batch]), count)
         except NotSent as error:
             outcomes = [error] * count
+            self._dismiss(error)  # they have waited long enough for a server that can't be had
         finally:
             first = 0
             for order in batch:

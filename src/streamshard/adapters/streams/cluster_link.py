@@ -75,6 +75,18 @@ class ClusterLink:
         answers = await asyncio.gather(*(self._pipe(node).exchange([command]) for node in self._map.nodes))
         return [outcome for (outcome,) in answers]
 
+    async def ask_beside(self, key: str, command: Command) -> object:
+        """Ask the node that serves ``key``; its outcome as of `exchange`."""
+        if not self._map.nodes and (trouble := await self._find_out()) is not None:
+            return trouble
+        there = self._map.owner(key)
+        if there is None or self._closed:
+            return _closed() if self._closed else _unserved()
+        (outcome,) = await self._pipe(there).exchange([command])
+        if isinstance(outcome, NotSent | AnswerLost):
+            self._map.suspect(there)
+        return outcome
+
     def where(self, key: str) -> str | None:
         """``host:port`` of the node that serves ``key``, if that is known."""
         owner = self._map.owner(key)
@@ -108,7 +120,7 @@ class ClusterLink:
         for index in left:
             there = asked.get(index) or self._owner(commands[index])
             if there is None or self._closed:
-                outcomes[index] = _closed() if self._closed else NotSent("no node of the Redis Cluster serves the slot")
+                outcomes[index] = _closed() if self._closed else _unserved()
                 continue
             groups.setdefault(there, []).append(index)
             sent[index] = there
@@ -213,3 +225,7 @@ def named(redirect: AskError, asked: Address) -> Address:
 
 def _closed() -> NotSent:
     return NotSent("The connections to Redis are closed")
+
+
+def _unserved() -> NotSent:
+    return NotSent("no node of the Redis Cluster serves the slot")

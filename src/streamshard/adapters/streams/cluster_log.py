@@ -1,9 +1,9 @@
 """The member's and the producer's side of shards in a Redis Cluster."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from redis.exceptions import MovedError
+from redis.exceptions import MovedError, RedisError
 
 from streamshard.adapters.redis_link import Address, describe
 from streamshard.adapters.redis_url import Place
@@ -11,11 +11,11 @@ from streamshard.adapters.streams.asking import commands_known, server_name, tak
 from streamshard.adapters.streams.cluster_ear import Ear
 from streamshard.adapters.streams.cluster_link import ClusterLink, named
 from streamshard.adapters.streams.cluster_map import ClusterMap
-from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, AnswerLost, NotSent, Refused
-from streamshard.adapters.streams.redis_log import FencedLog
+from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, NotSent, Refused
+from streamshard.adapters.streams.redis_log import FencedLog, written, xadd
 from streamshard.core.ids import Millis, RecordId
-from streamshard.core.records import Abilities
-from streamshard.errors import StreamUnavailable
+from streamshard.core.records import Abilities, Append
+from streamshard.errors import MaybeWritten, NotWritten, StreamUnavailable
 
 HOPS = 3
 
@@ -25,17 +25,43 @@ class ClusterShardLog(FencedLog):
 
     def __init__(self, place: Place, timeout: Millis = DEFAULT_TIMEOUT) -> None:
         self._map = ClusterMap(place, timeout)
-        self._link, self._timeout = ClusterLink(self._map, timeout), timeout
-        super().__init__(self._link, ClusterLink(self._map, timeout), lambda link: link)
+        self._link, self._publishing = ClusterLink(self._map, timeout), ClusterLink(self._map, timeout)
+        self._timeout = timeout
+        super().__init__(self._link, self._publishing, lambda link: link)
+        self._once: dict[str | None, bool] = {}
         self._ears: dict[Address, Ear] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self._map.tell(self._drop_others)
 
-    async def servers(self) -> tuple[str, ...]:
-        """The nodes that the shards may be on."""
-        await self._map.refresh()
-        return tuple(f"{host}:{port}" for host, port in self._map.nodes)
+    def server_of(self, key: str) -> str | None:
+        """The node that serves a shard, as far as known."""
+        return self._link.where(key)
+
+    async def append_many(self, records: Sequence[Append]) -> list[RecordId | None | NotWritten | MaybeWritten]:
+        """Add each in turn: one round trip to each node that has to do with it."""
+        once = False
+        if any(record.once is not None for record in records):
+            try:
+                once = await self._take_once({record.key for record in records})
+            except StreamUnavailable as trouble:
+                if len({self.server_of(record.key) for record in records}) == 1:
+                    return [NotWritten(trouble.message) for _ in records]
+        outcomes = await self._appender.append([xadd(record, once=once) for record in records])
+        for record, outcome in zip(records, outcomes, strict=True):
+            if isinstance(outcome, RedisError):
+                self._once.pop(self.server_of(record.key), None)  # it may be another server by now
+        return written(outcomes, once=once)
+
+    async def _take_once(self, keys: set[str]) -> bool:
+        """Whether each server of these takes a named record once only; raises `StreamUnavailable`."""
+        for key in {self.server_of(key): key for key in sorted(keys)}.values():
+            if self.server_of(key) not in self._once:
+                told = await self._publishing.ask_beside(key, ("COMMAND", "INFO", "XCFGSET"))
+                if isinstance(told, StreamUnavailable):
+                    raise told
+                self._once[self.server_of(key)] = takes_once(told)
+        return all(self._once.get(self.server_of(key), False) for key in keys)
 
     async def abilities(self) -> Abilities:
         """What every node can do."""
@@ -112,9 +138,3 @@ class ClusterShardLog(FencedLog):
             task = asyncio.get_running_loop().create_task(self._ears.pop(address).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-
-    async def _ask_once(self) -> bool | None:
-        told = await self._link.everywhere(("COMMAND", "INFO", "XCFGSET"))
-        if not any(isinstance(outcome, NotSent | AnswerLost) for outcome in told):
-            self._takes_once = all(takes_once(outcome) for outcome in told)
-        return self._takes_once

@@ -127,10 +127,7 @@ class FencedLog:
         outcomes = await self._appender.append([_xadd(record, once=bool(once)) for record in records])
         if any(isinstance(outcome, RedisError) for outcome in outcomes):
             self._takes_once = None  # it may be another server by now
-        return [
-            RecordId(outcome.decode()) if type(outcome) is bytes else _written(outcome, once=bool(once))
-            for outcome in outcomes
-        ]
+        return written(outcomes, once=bool(once))
 
     async def _ask_once(self) -> bool | None:
         (told,) = await self._appender.append([("COMMAND", "INFO", "XCFGSET")])
@@ -213,7 +210,8 @@ def _ack_reply(access: bytes, acknowledged: int = 0) -> AckReply:
     return AckReply(Access(access.decode()), acknowledged)
 
 
-def _xadd(record: Append, *, once: bool) -> Command:
+def xadd(record: Append, *, once: bool) -> Command:
+    """The command that appends a record; ``once``: under the name by which the server takes it once only."""
     pairs = [word for pair in record.fields.items() for word in pair]
     named = _names(*record.once) if once and record.once is not None else ()
     if record.max_len is None:
@@ -232,6 +230,13 @@ def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | M
         case None:
             return None
         case NotSent():
+def written(outcomes: Sequence[object], *, once: bool) -> list[RecordId | None | NotWritten | MaybeWritten]:
+    """What became of appends, as `AppendingMany` has it."""
+    return [
+        RecordId(outcome.decode()) if type(outcome) is bytes else _written(outcome, once=once) for outcome in outcomes
+    ]
+
+
             return NotWritten(outcome.message)
         case AnswerLost():
             return MaybeWritten(outcome.message, {"once": True} if once else None)
