@@ -124,7 +124,7 @@ class FencedLog:
         once = self._takes_once
         if once is None and any(record.once is not None for record in records):
             once = await self._ask_once()
-        outcomes = await self._appender.append([_xadd(record, once=bool(once)) for record in records])
+        outcomes = await self._appender.append([xadd(record, once=bool(once)) for record in records])
         if any(isinstance(outcome, RedisError) for outcome in outcomes):
             self._takes_once = None  # it may be another server by now
         return written(outcomes, once=bool(once))
