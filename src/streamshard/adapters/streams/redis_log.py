@@ -225,11 +225,6 @@ def _names(producer: str, number: int) -> Command:
     return ("IDMP", f"{producer}-{number // RECORDS_A_NAME % NAMES}", f"{number:x}")
 
 
-def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | MaybeWritten:
-    match outcome:
-        case None:
-            return None
-        case NotSent():
 def written(outcomes: Sequence[object], *, once: bool) -> list[RecordId | None | NotWritten | MaybeWritten]:
     """What became of appends, as `AppendingMany` has it."""
     return [
@@ -237,6 +232,11 @@ def written(outcomes: Sequence[object], *, once: bool) -> list[RecordId | None |
     ]
 
 
+def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | MaybeWritten:
+    match outcome:
+        case None:
+            return None
+        case NotSent():
             return NotWritten(outcome.message)
         case AnswerLost():
             return MaybeWritten(outcome.message, {"once": True} if once else None)
