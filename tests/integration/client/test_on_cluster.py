@@ -11,9 +11,11 @@ import attrs
 import pytest
 
 from streamshard import MaybeWritten, Message, NotWritten, Producer, Published, StreamApp
+from streamshard.core.ids import ShardIndex, stream_key
+from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
 from tests.integration.client.rig import Rig, redis_rig
-from tests.integration.client.script import until
+from tests.integration.client.script import ORDERS, until
 from tests.integration.cluster import Cluster, Node, ask
 from tests.integration.cluster import until as wait_until
 from tests.servers import Servers
@@ -184,3 +186,27 @@ def test_a_killed_master_costs_only_what_had_not_reached_its_replica(own: Cluste
     assert {key for key, _ in lost} <= theirs
     assert {place for place, count in counts.items() if count > 1 and place[0] not in theirs} == set()
     assert played.failed != []
+
+
+def test_a_master_that_hangs_holds_up_no_record_for_another_one(own: Cluster) -> None:
+    async def scenario() -> None:
+        async with scene(own) as (played, producer):
+            master = own.master_of(hash_slot(KEYS[0]))
+            theirs = shards_of(own, master)
+            await played.publish(producer, "warm")
+            keys = {f"order-{number}": stream_key(ORDERS.prefix, place(f"order-{number}")) for number in range(40)}
+            master.signal(signal.SIGSTOP)
+            try:
+                publishing = {key: asyncio.create_task(played.publish(producer, key)) for key in keys}
+                await asyncio.gather(*(task for key, task in publishing.items() if keys[key] not in theirs))
+
+                assert {keys[key] for key, task in publishing.items() if not task.done()} == theirs
+            finally:
+                master.signal(signal.SIGCONT)
+            await asyncio.gather(*publishing.values())
+
+    asyncio.run(scenario())
+
+
+def place(key: str) -> ShardIndex:
+    return route("murmur3-v1", key.encode(), SHARDS)
