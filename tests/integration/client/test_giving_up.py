@@ -11,7 +11,7 @@ from streamshard import Batch, ConfigurationError, LeaseLost, Message, ScriptedC
 from streamshard.adapters.streams.dead_letters import RedisDeadLetters
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
-from streamshard.adapters.streams.redis_log import RedisShardLog
+from streamshard.adapters.streams.opening import shard_log
 from streamshard.core.dead_letters import DeadLetter, read_back
 from streamshard.core.ids import RecordId, ShardIndex, Token
 from streamshard.core.ports import ShardLog
@@ -28,6 +28,7 @@ from tests.integration.client.script import (
     routing,
     until,
 )
+from tests.integration.cluster import Cluster
 from tests.servers import FLAVOURS, Servers
 
 
@@ -302,12 +303,9 @@ class TestStart:
         with pytest.raises(ConfigurationError, match=why):
             asyncio.run(app.start())
 
-    @pytest.mark.parametrize("flavour", FLAVOURS)
-    def test_real_servers_are_asked(self, servers: Servers, flavour: str) -> None:
-        url = servers.url(flavour)
-
+    def test_real_servers_are_asked(self, url: str) -> None:
         async def scenario() -> None:
-            log = RedisShardLog.from_url(url)
+            log = shard_log(url)
             found = await log.abilities()
             await log.close()
             app = StreamApp(ScriptedCoordinator([Granting([])], [routing(1)]), url)
@@ -325,9 +323,16 @@ async def ignore(message: Message) -> None:
     """Leaves everything pending."""
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_on_a_real_server_a_poisonous_record_ends_in_the_dead_letters(servers: Servers, flavour: str) -> None:
-    url = servers.url(flavour)
+@pytest.fixture(params=[*FLAVOURS, "cluster"])
+def url(request: pytest.FixtureRequest, servers: Servers) -> str:
+    """An empty server of every kind, and an empty cluster."""
+    if request.param == "cluster":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        return cluster.url
+    return servers.url(request.param)
+
+
+def test_on_a_real_server_a_poisonous_record_ends_in_the_dead_letters(url: str) -> None:
 
     async def scenario() -> None:
         async with redis_rig(url, 1) as rig:
