@@ -86,7 +86,7 @@ def test_a_url_that_can_t_be_read_is_refused_without_its_password(url: str) -> N
     with pytest.raises(ConfigurationError) as as_settings:
         serve_settings({"store": url, "redis": url}, {})
 
-    assert as_shards.value.message.startswith("redis: ")
+    assert as_shards.value.message.startswith("redis can't be used: ")
     assert re.match("--store: .*; --redis: ", as_settings.value.message)
     assert SECRET not in as_shards.value.message + as_settings.value.message + repr(as_shards.value.__cause__)
 

@@ -155,7 +155,7 @@ class Connections:
     def _dialling(self, server: str | Mapping[str, Any]) -> Callable[[], Awaitable[AbstractConnection]]:
         if not isinstance(server, str):
             return partial(open_connection, server, self._timeout)
-        place = redis_url.parse(server, "redis: the URL of the shards")
+        place = redis_url.parse(server, "redis")
         if place.cluster:
             raise ConfigurationError("redis: one server is needed here, and the URL names a cluster")
         if not place.sentinel:
