@@ -61,7 +61,7 @@ def _secret(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 @click.command(name="acl-rules")
-@click.argument("roles", nargs=-1, required=True, type=click.Choice([role.value for role in Role]))
+@click.argument("roles", metavar="ROLE...", nargs=-1, required=True, type=click.Choice([role.value for role in Role]))
 @click.option("--stream", "prefixes", multiple=True, callback=_prefixes, help="Only for this stream; may be repeated.")
 @click.option("--user", callback=_name, help="The account's name.  [default: streamshard-ROLE]")
 @click.option(
@@ -79,7 +79,10 @@ def _secret(context: click.Context, parameter: click.Parameter, value: str | Non
     "-o", "--output", type=click.Choice(FORMATS), default="setuser", show_default=True, help="For redis-cli, or else."
 )
 def acl_rules(roles: tuple[str, ...], user: str | None, secret: str, output: str, **given: Any) -> None:
-    """Print what an account for one or several roles has to be allowed at Redis, and no more."""
+    """Print what an account has to be allowed at Redis, and no more.
+
+    ROLE is consumer, producer, coordinator, monitor or operator; an account may have several.
+    """
     asked = _asked(roles, **given)
     click.echo(_told(asked, user or f"streamshard-{'-'.join(roles)}", secret, output))
     _note(asked, secret)
