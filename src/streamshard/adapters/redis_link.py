@@ -150,6 +150,10 @@ class _FromFile(CredentialProvider):
             raise ConnectionError(f"password_file: can't be read: {error.strerror}") from None
         return (self.username, password) if self.username else (password,)
 
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        """The same; a file this small is not waited for."""
+        return self.get_credentials()
+
 
 # The driver would tell every server its own name, for which an account needs a permission more.
 _SILENT: Mapping[str, None] = (

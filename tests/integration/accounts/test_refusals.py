@@ -4,20 +4,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from streamshard import NotWritten, StreamApp
 from streamshard.adapters.redis_acl import Role
 from streamshard.adapters.stores.redis import RedisStore
+from streamshard.adapters.streams.connections import Connections, NotSent
 from streamshard.adapters.streams.opening import shard_log, stream_backend, stream_inspector
 from streamshard.errors import (
     ConfigurationError,
     StorePermissionMissing,
     StreamPermissionMissing,
 )
-from tests.integration.accounts.accounts import SECRET, Accounts
+from tests.integration.accounts.accounts import SECRET, Accounts, name_of
 from tests.integration.client.script import ORDERS
+from tests.integration.cluster import ask
 from tests.integration.links import Ledger, System, system, until
 from tests.integration.streams.rigs import BILLING, KEY, ZERO, access, provision
 from tests.integration.streams.rigs import ORDERS as PREFIX
@@ -126,3 +129,28 @@ def test_a_coordinator_that_lost_a_permission_goes_on_once_it_is_back(accounts: 
                 return await until(lambda: ledger.handled == {"after"})
 
     assert asyncio.run(scenario()) < 5.0
+
+
+def test_a_password_that_is_changed_in_its_file_is_used_for_the_next_connection(
+    accounts: Accounts, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    user = name_of(Role.CONSUMER)
+    connections = Connections(f"redis://{user}@127.0.0.1:{accounts.port}?password_file={file}", limit=1)
+
+    async def scenario() -> list[object]:
+        question = [("COMMAND", "INFO", "nothing")]
+        try:
+            first = await connections.exchange(question)
+            accounts.change(Role.CONSUMER, "resetpass", ">another")
+            ask(accounts.port, "CLIENT", "KILL", "USER", user)
+            await asyncio.sleep(0.1)
+            with pytest.raises(NotSent, match="AUTH"):
+                await connections.exchange(question)
+            file.write_text("another\n")
+            return [*first, *await connections.exchange(question)]
+        finally:
+            await connections.close()
+
+    assert asyncio.run(scenario()) == [[None], [None]]
