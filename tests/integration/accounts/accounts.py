@@ -16,27 +16,27 @@ IN_A_URL = "not%2Bfor%2Fprint"
 
 
 class Accounts:
-    """One for each role on one server, as ``acl-rules`` has them."""
+    """One for each role, as ``acl-rules`` has them: on one server, or on each node of a cluster."""
 
-    def __init__(self, url: str, *, topology: Topology = Topology.STANDALONE) -> None:
+    def __init__(self, url: str, nodes: Sequence[int] = ()) -> None:
         self._admin = url
         self.port = int(url.rpartition(":")[2].partition("/")[0])
         self.release = release(self.port)
-        self._topology = topology
+        self._nodes = tuple(nodes) or (self.port,)
+        self._topology = Topology.CLUSTER if nodes else Topology.STANDALONE
         for role in Role:
             self.allow((role,))
-        ask(self.port, "ACL", "LOG", "RESET")
+        self.refused()
 
     def allow(self, roles: Sequence[Role], prefixes: Sequence[str] = ("orders",)) -> None:
         """Give the account of these roles what they need, and nothing else."""
         streams = tuple(map(StreamPrefix, prefixes))
         asked = Asked(tuple(roles), streams, self._topology, self.release)
-        reply = ask(self.port, "ACL", "SETUSER", name_of(*roles), *rules(asked, f">{SECRET}"))
-        assert reply == b"OK", reply
+        self._set(name_of(*roles), *rules(asked, f">{SECRET}"))
 
     def change(self, role: Role, *words: str) -> None:
         """Give an account more, or take away."""
-        assert ask(self.port, "ACL", "SETUSER", name_of(role), *words) == b"OK"
+        self._set(name_of(role), *words)
 
     def url(self, *roles: Role) -> str:
         """Where the account logs in."""
@@ -45,9 +45,14 @@ class Accounts:
 
     def refused(self) -> list[Any]:
         """What the server has denied to anybody since the last look."""
-        log: list[Any] = ask(self.port, "ACL", "LOG")
-        ask(self.port, "ACL", "LOG", "RESET")
+        log: list[Any] = [entry for node in self._nodes for entry in ask(node, "ACL", "LOG")]
+        for node in self._nodes:
+            ask(node, "ACL", "LOG", "RESET")
         return [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in log]
+
+    def _set(self, *words: str) -> None:
+        replies = {ask(node, "ACL", "SETUSER", *words) for node in self._nodes}
+        assert replies == {b"OK"}, replies
 
 
 class GuardedRig(RedisRig):

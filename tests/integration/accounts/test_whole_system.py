@@ -1,6 +1,9 @@
 """Coordinator, consumer, producer, monitor and operator, each with its own account, from creation to scale-in."""
 
 import asyncio
+from collections.abc import Iterator
+
+import pytest
 
 from streamshard import Message, StreamApp
 from streamshard.adapters.redis_acl import Role
@@ -10,12 +13,29 @@ from streamshard.core.ids import ShardIndex
 from streamshard.core.inspection import Direction, Wanted
 from tests.integration.accounts.accounts import Accounts
 from tests.integration.client.script import ORDERS
+from tests.integration.cluster import Cluster
 from tests.integration.links import system, until
+from tests.servers import Servers
 
 SHARDS = tuple(map(ShardIndex, range(4)))
 
 
+@pytest.fixture(scope="module")
+def guarded_cluster(servers: Servers) -> Iterator[Cluster]:
+    """Three masters, apart from the other tests': their accounts stay."""
+    with Cluster(servers.binary("valkey")) as cluster:
+        yield cluster
+
+
 def test_nothing_is_refused_from_creation_to_scale_in(accounts: Accounts) -> None:
+    live_and_be_refused_nothing(accounts)
+
+
+def test_nothing_is_refused_on_a_cluster(guarded_cluster: Cluster) -> None:
+    live_and_be_refused_nothing(Accounts(guarded_cluster.url, [node.port for node in guarded_cluster.nodes]))
+
+
+def live_and_be_refused_nothing(accounts: Accounts) -> None:
     handled: set[str] = set()
 
     async def scenario() -> None:
