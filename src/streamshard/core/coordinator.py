@@ -22,7 +22,7 @@ from streamshard.core.heartbeats import Heartbeats
 from streamshard.core.ids import GroupKey, GroupName, ReshardingId, ShardIndex, StreamPrefix
 from streamshard.core.inspection import StreamInspector
 from streamshard.core.monitoring import Monitoring
-from streamshard.core.ports import Clock, Entropy, MetadataStore, StreamBackend
+from streamshard.core.ports import Clock, Entropy, MetadataStore, Spread, StreamBackend
 from streamshard.core.queries import GroupView, Health, MigrationView
 from streamshard.core.reading import Reading
 from streamshard.core.replies import HeartbeatReply, Routing
@@ -194,8 +194,11 @@ class Coordinator:
         return "READ_ONLY" if self._desk.takes_no_writes else "UP"
 
     async def _redis_health(self) -> str:
+        streams = self._desk.streams
         try:
-            await self._desk.streams.read_fences(StreamPrefix("streamshard-health"), [ShardIndex(0)])
+            if isinstance(streams, Spread):
+                return "PARTLY_DOWN" if await streams.away() else "UP"
+            await streams.read_fences(StreamPrefix("streamshard-health"), [ShardIndex(0)])
         except StreamUnavailable:
             return "DOWN"
         return "UP"

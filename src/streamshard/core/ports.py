@@ -216,6 +216,15 @@ class StreamBackend(Protocol):
 
 
 @runtime_checkable
+class Spread(Protocol):
+    """What a `StreamBackend` may offer besides: shards on several servers, some of which may be away."""
+
+    async def away(self) -> tuple[str, ...]:
+        """The servers that don't answer, as ``host:port``, sorted. Raises `StreamUnavailable` if none answers."""
+        ...
+
+
+@runtime_checkable
 class Trimming(Protocol):
     """What a `StreamBackend` may offer besides: to remove what no group needs any more, and to count what went unread.
 

@@ -105,5 +105,5 @@ class Health:
         """UP, DEGRADED or DOWN."""
         if self.store == "DOWN" or self.loop == "STALLED":
             return "DOWN"
-        well = self.redis != "DOWN" and self.store == "UP" and not self.invariant_violations
+        well = self.redis not in ("DOWN", "PARTLY_DOWN") and self.store == "UP" and not self.invariant_violations
         return "UP" if well else "DEGRADED"

@@ -17,6 +17,7 @@ PERIOD_MS = Millis(5_000)
 
 _AILING = {
     "DOWN": "%s does not answer at %s: nothing can be created, granted or scaled until it does",
+    "PARTLY_DOWN": "%s at %s has nodes that do not answer: nothing can be created, granted or scaled on them",
     "READ_ONLY": "%s takes no writes at %s: nothing can be created, granted, renewed or scaled until it does",
 }
 

@@ -52,6 +52,24 @@ def test_each_change_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+def test_nodes_of_a_cluster_that_are_away_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    patient = Patient()
+    vitals = Vitals(patient, ManualClock(), {**PLACES, "Redis": "redis+cluster://one:1"})
+
+    async def scenario() -> None:
+        for patient.redis in ("PARTLY_DOWN", "PARTLY_DOWN", "UP"):
+            await vitals.look()
+
+    with caplog.at_level(logging.INFO, logger="streamshard.entrypoints.vitals"):
+        asyncio.run(scenario())
+
+    consequence = "nothing can be created, granted or scaled on them"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Redis at redis+cluster://one:1 has nodes that do not answer: {consequence}",
+        "Redis answers again at redis+cluster://one:1",
+    ]
+
+
 def test_it_looks_at_once_and_then_every_period_until_the_body_ends() -> None:
     patient, clock = Patient(), ManualClock()
 

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from streamshard.adapters.streams.opening import shard_log
+from streamshard.adapters.streams.cluster_backend import ClusterStreamBackend
+from streamshard.adapters.streams.opening import shard_log, stream_backend
 from streamshard.core.effects import ProvisionResult, RaiseFence, RaiseVerdict
 from streamshard.core.ids import Generation, LayoutVersion, Millis, RecordId, ShardIndex, Token
 from streamshard.core.records import Access, Append
@@ -181,6 +182,8 @@ def test_a_slot_that_nobody_serves_is_unavailable_alone(servers: Servers) -> Non
             unknown = {key for key, result in zip(KEYS, raised, strict=True) if result.verdict is RaiseVerdict.UNKNOWN}
             assert unknown == theirs
             assert {result.verdict for result in raised} == {RaiseVerdict.UNKNOWN, RaiseVerdict.RAISED}
+            assert isinstance(rig.backend, ClusterStreamBackend)
+            assert await rig.backend.away() == (f"127.0.0.1:{master.port}",)
             failed = {key for key, outcome in zip(KEYS, outcomes, strict=True) if isinstance(outcome, Exception)}
             assert failed == theirs
             with pytest.raises(StreamUnavailable, match="can't be reached|did not answer"):
@@ -197,5 +200,10 @@ def test_nodes_that_are_none_of_a_cluster_are_named_so(redis_url: str) -> None:
         with pytest.raises(NotWritten, match="is no node of a cluster"):
             await log.append(KEY, {"a": 1}, None)
         await log.close()
+        backend = stream_backend("redis+cluster://127.0.0.1:1")
+        assert isinstance(backend, ClusterStreamBackend)
+        with pytest.raises(StreamUnavailable, match="no node of the Redis Cluster says who serves what"):
+            await backend.away()
+        await backend.close()
 
     asyncio.run(main())

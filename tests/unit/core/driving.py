@@ -86,6 +86,8 @@ class Port:
         self.failures[name].extend(errors)
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        method = getattr(self._port, name)  # what the port lacks, this lacks too
+
         async def call(*given: Any) -> Any:
             self.calls.append(name)
             if self.stops:
@@ -93,7 +95,7 @@ class Port:
             error = self.failures[name].popleft() if self.failures[name] else self.trouble(name, given)
             if error is not None:
                 raise error
-            result = await getattr(self._port, name)(*given)
+            result = await method(*given)
             if self.stops:
                 await stand(f"< {name}")
             return result

@@ -1,5 +1,7 @@
 """The coordinator as everybody outside sees it: settings that can work, events, health as measured."""
 
+import asyncio
+
 import attrs
 import pytest
 
@@ -92,6 +94,32 @@ def test_a_redis_that_does_not_answer_is_down_and_the_coordinator_degraded() -> 
     health = measured(node)
 
     assert (health.store, health.redis, health.status) == ("UP", "DOWN", "DEGRADED")
+
+
+@pytest.mark.parametrize(
+    ("away", "seen"),
+    [((), ("UP", "UP")), (("10.0.0.2:7000",), ("PARTLY_DOWN", "DEGRADED")), (None, ("DOWN", "DEGRADED"))],
+    ids=["none", "some", "all"],
+)
+def test_nodes_that_are_away_degrade_the_coordinator(away: tuple[str, ...] | None, seen: tuple[str, str]) -> None:
+    class Nodes(MemoryStreamBackend):
+        async def away(self) -> tuple[str, ...]:
+            if away is None:
+                raise StreamUnavailable("all of them")
+            return away
+
+    clock = ManualClock()
+    coordinator = Coordinator(
+        MemoryStore(), Nodes(MemoryStreams()), clock, SeededEntropy(), CoordinatorSettings("c", TIMING)
+    )
+
+    async def scenario() -> Health:
+        await coordinator.tick()
+        return await coordinator.health()
+
+    health = asyncio.run(scenario())
+
+    assert (health.redis, health.status) == seen
 
 
 def test_a_frozen_group_degrades_health_and_names_itself() -> None:

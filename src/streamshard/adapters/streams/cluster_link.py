@@ -68,12 +68,20 @@ class ClusterLink:
     append = exchange
     """So that it stands in for an `Appender`: what tasks append at the same time shares a round trip anyway."""
 
-    async def everywhere(self, command: Command) -> list[object]:
-        """Ask every node; outcomes as of `exchange`, at least one."""
+    async def everywhere(self, command: Command) -> dict[str, object]:
+        """Ask every node that serves slots; outcomes as of `exchange`, by ``host:port``.
+
+        Raises `StreamUnavailable` if none says who the others are.
+        """
         if not self._map.nodes and (trouble := await self._find_out()) is not None:
-            return [trouble]
-        answers = await asyncio.gather(*(self._pipe(node).exchange([command]) for node in self._map.nodes))
-        return [outcome for (outcome,) in answers]
+            raise trouble
+        nodes = self._map.nodes
+        answers = await asyncio.gather(*(self._pipe(node).exchange([command]) for node in nodes))
+        told = {host_and_port(node): outcome for node, (outcome,) in zip(nodes, answers, strict=True)}
+        for node in nodes:
+            if isinstance(told[host_and_port(node)], NotSent | AnswerLost):
+                self._map.suspect(node)
+        return told
 
     async def ask_beside(self, key: str, command: Command) -> object:
         """Ask the node that serves ``key``; its outcome as of `exchange`."""

@@ -67,11 +67,11 @@ class ClusterShardLog(FencedLog):
         """What every node can do."""
         names = await self._link.everywhere(("INFO", "server"))
         told = await self._link.everywhere(("COMMAND", "INFO", "XACKDEL", "XNACK"))
-        for outcome in (*names, *told):
+        for outcome in (*names.values(), *told.values()):
             if isinstance(outcome, StreamUnavailable):
                 raise outcome
-        known = [commands_known(each) for each in told]
-        everyone = ", ".join(sorted({server_name(name) for name in names}))
+        known = [commands_known(each) for each in told.values()]
+        everyone = ", ".join(sorted({server_name(name) for name in names.values()}))
         return Abilities(everyone, all(known_one for known_one, _ in known), all(known_two for _, known_two in known))
 
     async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:

@@ -1,6 +1,7 @@
 """What a Redis URL means for the shards: the connections to one server, or to all nodes of a cluster."""
 
 from streamshard.adapters.redis_url import parse
+from streamshard.adapters.streams.cluster_backend import ClusterStreamBackend
 from streamshard.adapters.streams.cluster_link import ClusterLink
 from streamshard.adapters.streams.cluster_log import ClusterShardLog
 from streamshard.adapters.streams.cluster_map import ClusterMap
@@ -21,7 +22,10 @@ def shard_log(url: str, timeout: Millis = DEFAULT_TIMEOUT) -> RedisShardLog | Cl
 
 def stream_backend(url: str, timeout: Millis = DEFAULT_TIMEOUT) -> RedisStreamBackend:
     """The coordinator's side; raises `ConfigurationError` for a URL that is none."""
-    return RedisStreamBackend(link(url, limit=8, timeout=timeout))
+    connections = link(url, limit=8, timeout=timeout)
+    if isinstance(connections, ClusterLink):
+        return ClusterStreamBackend(connections)
+    return RedisStreamBackend(connections)
 
 
 def stream_inspector(url: str, timeout: Millis = DEFAULT_TIMEOUT) -> RedisStreamInspector:

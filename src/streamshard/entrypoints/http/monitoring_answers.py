@@ -30,7 +30,7 @@ class Health(Answer, frozen=True):
 
     status: Annotated[str, one_of("UP", "DEGRADED", "DOWN")]
     coordinator_id: str
-    redis: Annotated[str, one_of("UP", "DOWN", "NOT_CONFIGURED")]
+    redis: Annotated[str, one_of("UP", "PARTLY_DOWN", "DOWN", "NOT_CONFIGURED")]
     loop: Annotated[str, one_of("UP", "STALLED")]
     store: Annotated[str, one_of("UP", "READ_ONLY", "DOWN")]
     invariant_violations: list[str]
