@@ -135,7 +135,10 @@ class Stage:
         cure()
         done = time.monotonic()
         ends = {name: self._recovered(name, done, key) for name in shares}
-        return {name: Cost(round(share, 3), round(ends[name] - cured, 2)) for name, share in shares.items()}
+        costs = {name: Cost(round(share, 3), round(ends[name] - cured, 2)) for name, share in shares.items()}
+        with (self.folder / "costs.jsonl").open("a") as measured:
+            measured.write(json.dumps({name: attrs.astuple(cost) for name, cost in costs.items()}) + "\n")
+        return costs
 
     def _cpu(self) -> dict[str, float]:
         return {child.name: cpu_of(child.process.pid) for child in self._everybody()}
