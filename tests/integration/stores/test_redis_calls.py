@@ -22,6 +22,7 @@ from streamshard.core.ids import (
 )
 from streamshard.core.ports import GroupChange, RowWrite, Transaction
 from streamshard.core.stream import StreamRecord
+from streamshard.errors import StreamshardError
 from streamshard.testing.samples import (
     BILLING,
     COMPARE,
@@ -29,6 +30,7 @@ from streamshard.testing.samples import (
     CREATE_STREAM,
     FIRST,
     KEY,
+    ONE,
     ORDERS,
     SECOND,
     a_group,
@@ -40,7 +42,7 @@ from streamshard.testing.samples import (
     state,
 )
 from tests.integration.cluster import ask
-from tests.integration.stores.redis_rig import Server, store_at
+from tests.integration.stores.redis_rig import RECORD, ROWS, Server, store_at
 
 INDEX = "streamshard:streams"
 
@@ -58,6 +60,44 @@ def test_an_unchanged_heartbeat_is_one_script_call(redis: Server) -> None:
 
     calls.pop("config|resetstat", None)
     assert calls == {"evalsha": 1, "hmget": 1, "pttl": 1, "hget": 1, "hset": 1}
+
+
+SITUATIONS: dict[str, tuple[str | int, ...]] = {
+    "as it was": ("PING",),
+    "no record": ("DEL", RECORD),
+    "no version": ("HDEL", RECORD, "v"),
+    "another version": ("HSET", RECORD, "v", "2 lineage nonce-2"),
+    "a tombstone": ("HSET", RECORD, "k", "dead"),
+    "a time to live": ("PEXPIRE", RECORD, 1_000_000),
+    "no hash for a record": ("SET", RECORD, "text"),
+    "no row": ("DEL", ROWS),
+    "a row that can't be read": ("HSET", ROWS, ONE, "text"),
+    "the same row": ("HSET", ROWS, ONE, "2 mark-2 {}"),
+    "a newer row": ("HSET", ROWS, ONE, "7 mark-7 {}"),
+    "no hash for rows": ("SET", ROWS, "text"),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_script_for_renewals_does_and_says_what_the_one_for_all_commits_does(redis: Server, situation: str) -> None:
+    async def outcome(*compared: GroupChange) -> tuple[object, ...]:
+        redis.ask("FLUSHALL")
+        async with store_at(redis.url) as store:
+            await put(store, CREATE_STREAM, CREATE, row=a_row())
+            source = await source_of(store)
+            redis.ask(*SITUATIONS[situation])
+            said: object = None
+            try:
+                await store.commit(Transaction(ORDERS, source, groups=compared, row=RowWrite(BILLING, a_row(2))))
+            except StreamshardError as error:
+                said = error
+            return type(said), str(said), redis.ask("DUMP", RECORD), redis.ask("DUMP", ROWS)
+
+    async def scenario() -> None:
+        # Compared twice, it is no plain renewal, and means the same.
+        assert await outcome(COMPARE) == await outcome(COMPARE, COMPARE)
+
+    asyncio.run(scenario())
 
 
 def test_one_load_of_a_group_with_its_rows_is_one_script_call(valkey: Server) -> None:

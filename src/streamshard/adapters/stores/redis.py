@@ -109,7 +109,7 @@ class RedisStore:
         call = redis_scripts.commit(transaction)
         if transaction.stream is not None and isinstance(transaction.stream.value, StreamRecord):
             await self._list(transaction.prefix)  # before the record: a crash in between leaves a name, not a secret
-        primary = await self._fleet.primary(call.slot)
+        primary = self._fleet.ready(call.slot) or await self._fleet.primary(call.slot)
         if not self._fleet.is_current(transaction.source):
             raise SourceChanged(f"{transaction.source} is not the metadata store, or not the connection to it, of now")
         if call.keys:

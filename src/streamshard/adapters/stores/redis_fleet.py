@@ -50,12 +50,16 @@ class Primary:
 
     async def run(self, call: Call) -> object:
         """Run a script, by its text if the server forgot it; a reply, or the server's error as a value."""
-        outcome = await self.ask(*call.by_digest())
-        return await self.ask(*call.by_text()) if isinstance(outcome, NoScriptError) else outcome
+        outcome = await self.line.ask(*call.by_digest())
+        if not isinstance(outcome, RedisError):
+            return outcome
+        return await self.ask(*call.by_text()) if isinstance(outcome, NoScriptError) else self._heard(outcome)
 
     async def ask(self, *words: Word) -> object:
         """Send one command; raises `NotSent` or `AnswerLost`."""
-        outcome = await self.line.ask(*words)
+        return self._heard(await self.line.ask(*words))
+
+    def _heard(self, outcome: object) -> object:
         if isinstance(outcome, ReadOnlyError | MasterDownError | BusyLoadingError):
             self.line.hang_up(describe(outcome))  # no primary any more: whoever comes next greets it anew
         return outcome
@@ -108,6 +112,16 @@ class Fleet:
     def is_current(self, source: StoreSource) -> bool:
         """No connection was made anew and nothing moved since ``source`` was read from."""
         return source.connection == self.generation and source.identity in self._names
+
+    def ready(self, slot: int) -> Primary | None:
+        """The primary of a slot, if nothing has to be waited for."""
+        if self._stale or self._closed:
+            return None
+        for each in self._map:
+            if each.first <= slot <= each.last:
+                found = self._primaries.get(each.address)
+                return found if found is not None and not found.line.broken else None
+        return None
 
     async def primary(self, slot: int) -> Primary:
         """The connected primary of a slot; raises `StoreUnavailable`."""

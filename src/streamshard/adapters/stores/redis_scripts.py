@@ -15,11 +15,12 @@ from streamshard.core.ports import Transaction
 from streamshard.core.stream import StreamRecord
 from streamshard.errors import MetadataCorrupt, RevisionConflict, StaleSequence, StreamshardError
 
-NAMES = ("load", "commit")
+NAMES = ("load", "commit", "renew")
 LIVE = b"live"
 DEAD = b"dead"
 """The kinds of records; the latter is a tombstone."""
 
+_DONE = [b"OK"]
 _MOVED_ON = {
     "MOVED": "the record at {} has moved on",
     "ROW": "the row of instance {!r} has moved on",
@@ -35,7 +36,7 @@ class Script:
     sha: str
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # made for every heartbeat: faster without
 class Call:
     """A script about to run on the keys of one stream."""
 
@@ -73,7 +74,25 @@ def load_group(key: GroupKey, known: str) -> Call:
 
 
 def commit(order: Transaction) -> Call:
-    """A transaction as steps; raises `InvalidRequest` if a name or a value has no encoding."""
+    """A transaction as a call; raises `InvalidRequest` if a name or a value has no encoding."""
+    return _renewal(order) or _anything(order)
+
+
+def _renewal(order: Transaction) -> Call | None:
+    """A newer row beside a record that stays as it is, which has a script of its own; None for anything else."""
+    groups, write = order.groups, order.row
+    if write is None or write.force or len(groups) != 1 or order.stream or order.same_rows or order.drop_rows:
+        return None
+    change, row = groups[0], write.row
+    if change.value is not None or change.expected is None or change.key.group != write.group:
+        return None
+    keys = group_keys(order.prefix, write.group)
+    told = (version_text(change.expected), codec.checked(row.instance), row.seq, dump_row(row))
+    return Call(script("renew"), stream_keys(order.prefix).slot, (keys.record, keys.rows), told)
+
+
+def _anything(order: Transaction) -> Call:
+    """A transaction as steps."""
     steps = _Steps()
     _compare(order, steps)
     _write_rows(order, steps)
@@ -83,13 +102,13 @@ def commit(order: Transaction) -> Call:
 
 def refusal(reply: object, order: Transaction) -> StreamshardError | None:
     """What the commit script found wrong; None if it has written everything."""
+    if reply == _DONE:
+        return None
     assert isinstance(reply, list), "the script answers with a list"
     verdict, *details = (bytes(word).decode("utf-8", "replace") for word in reply)
     detail = "".join(details)
     name = f"stream {order.prefix!r}"
     match verdict:
-        case "OK":
-            return None
         case "STALE":
             return StaleSequence(f"an instance of {name} has been renewed by seq {detail}")
         case "EXPIRING":
