@@ -18,13 +18,13 @@ from tests.integration.faults.notes import Line, lines_of
 from tests.integration.faults.proxy import HOST, Proxy
 
 FULL = bool(os.environ.get("STREAMSHARD_FULL"))
-FAULT_S = 20.0 if FULL else 4.0
+FAULT_S = 20.0 if FULL else 2.5
 CURED_WITHIN_S = 5.0
 PATIENCE_S = 30.0
 LINES_A_MINUTE = 20
 MOST_CPU = 0.20
 SHARDS = 16
-LEASE = {} if FULL else {"lease": "6s", "heartbeat": "1s", "tick": "500ms"}
+LEASE = {} if FULL else {"lease": "4s", "heartbeat": "1s", "tick": "500ms"}
 BY = {"requestedBy": "fault tests", "reason": "a test"}
 GROUPS = {"async": "billing", "sync": "audit"}
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")

@@ -18,10 +18,10 @@ from tests.integration.faults.rig import (
     stage,
 )
 
-SILENCE_S = 20.0 if FULL else 7.0
+SILENCE_S = 20.0 if FULL else 6.0
 """Longer than an answer of Redis is waited for."""
 
-OUTAGE_S = 20.0 if FULL else 7.5
+OUTAGE_S = 20.0 if FULL else 5.0
 """Longer than a lease."""
 
 
