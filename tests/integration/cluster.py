@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import hiredis
@@ -75,6 +75,10 @@ class Cluster:
         self._replicas = replicas
         self._folder = Path()
         self.nodes: list[Node] = []
+
+    def more_options(self) -> dict[str, Any]:
+        """What each node is told besides, for a kind of cluster of its own."""
+        return {}
 
     @property
     def url(self) -> str:
@@ -153,7 +157,7 @@ class Cluster:
         for node in self.masters:
             ask(node.port, "FLUSHALL")
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="streamshard-cluster-"))
         try:
             self.nodes = [self._start(number) for number in range(self._count * (1 + self._replicas))]
@@ -189,11 +193,12 @@ class Cluster:
         raise AssertionError(f"{self._binary} does not come up: {(folder / 'log').read_text()[-500:]}")
 
     def _spawn(self, folder: Path, port: int, bus: int) -> "subprocess.Popen[bytes]":
-        options = {
+        options: dict[str, Any] = {
             "bind": HOST, "port": port, "cluster-port": bus, "dir": folder, "save": "", "appendonly": "no",
             "cluster-enabled": "yes", "cluster-config-file": "nodes.conf", "cluster-node-timeout": NODE_TIMEOUT_MS,
             "repl-diskless-sync-delay": 0, "cluster-replica-validity-factor": 0,
         }  # fmt: skip
+        options |= self.more_options()
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         with (folder / "log").open("ab") as log:
             return subprocess.Popen(

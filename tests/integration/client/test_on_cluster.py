@@ -2,20 +2,32 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 import pytest
 
-from streamshard import MaybeWritten, Message, NotWritten, Producer, Published, StreamApp
+from streamshard import (
+    MaybeWritten,
+    Message,
+    NotWritten,
+    Producer,
+    Published,
+    ScriptedCoordinator,
+    StreamApp,
+    SyncProducer,
+)
 from streamshard.core.ids import ShardIndex, stream_key
 from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
 from tests.integration.client.rig import Rig, redis_rig
-from tests.integration.client.script import ORDERS, until
+from tests.integration.client.script import ORDERS, routing, until
 from tests.integration.cluster import Cluster, Node, ask
 from tests.integration.cluster import until as wait_until
 from tests.servers import Servers
@@ -210,3 +222,24 @@ def test_a_master_that_hangs_holds_up_no_record_for_another_one(own: Cluster) ->
 
 def place(key: str) -> ShardIndex:
     return route("murmur3-v1", key.encode(), SHARDS)
+
+
+def test_threads_and_forked_workers_publish_to_every_node(cluster: Cluster) -> None:
+    for key in KEYS:
+        ask(cluster.master_of(hash_slot(key)).port, "XADD", key, "*", "first", "1")
+    scripted = ScriptedCoordinator(routings=[routing(SHARDS)])
+
+    with SyncProducer("orders", "billing", scripted, cluster.url) as orders, ThreadPoolExecutor(8) as threads:
+        published = list(threads.map(lambda n: orders.publish(f"k{n}", {"n": n}), range(200)))
+        with warnings.catch_warnings():
+            # Newer Pythons warn of every fork beside threads; that the library minds them is what is tested.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            os._exit(0 if isinstance(orders.publish("b", {"n": 2}), Published) else 1)
+        _, status = os.waitpid(child, 0)
+        orders.publish("c", {"n": 3})
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert {each.key for each in published} == set(KEYS)
+    assert len(kept(cluster)) == SHARDS + 202

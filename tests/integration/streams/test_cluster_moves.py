@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
+from streamshard.adapters.streams.opening import shard_log
 from streamshard.adapters.streams.scripts import fence_key
 from streamshard.core.effects import GuardResult, ProvisionResult
 from streamshard.core.ids import Millis, RecordId
 from streamshard.core.records import Access, AckMode, AckReply, Append, ReadReply
 from streamshard.core.slots import hash_slot
-from streamshard.errors import StreamUnavailable
+from streamshard.errors import NotWritten, StreamUnavailable
 from tests.integration.cluster import Cluster, Node, ask
 from tests.integration.streams.cluster_rig import ClusterRig
 from tests.integration.streams.rigs import BILLING, KEY, ORDERS, ZERO, access, provision, publish, read, seal
@@ -192,6 +193,29 @@ def test_what_is_published_while_slots_move_is_written_once_in_order(moving: Clu
             assert list(await rig.ids(key)) == written
 
     run(moving, scenario)
+
+
+def test_a_slot_that_nobody_served_at_first_is_found_when_somebody_does(moving: Cluster) -> None:
+    owner = moving.master_of(SLOT)
+    for node in moving.nodes:
+        assert ask(node.port, "CLUSTER", "DELSLOTS", SLOT) == b"OK"
+
+    async def scenario() -> None:
+        log = shard_log(moving.url)
+        with pytest.raises(NotWritten):
+            await log.append(KEY, {"a": 1}, None)
+        for node in moving.nodes:
+            assert ask(node.port, "CLUSTER", "SETSLOT", SLOT, "NODE", owner.id) == b"OK"
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert await log.append(KEY, {"a": 1}, None) is None  # nobody has made the shard
+                    break
+                except NotWritten:
+                    await asyncio.sleep(0.05)
+        await log.close()
+
+    asyncio.run(scenario())
 
 
 def test_shards_that_move_to_a_new_node_are_found_there(servers: Servers) -> None:

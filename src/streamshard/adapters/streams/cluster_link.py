@@ -89,7 +89,7 @@ class ClusterLink:
             return trouble
         there = self._map.owner(key)
         if there is None or self._closed:
-            return _closed() if self._closed else _unserved()
+            return self._nowhere()
         (outcome,) = await self._pipe(there).exchange([command])
         if isinstance(outcome, NotSent | AnswerLost):
             self._map.suspect(there)
@@ -128,7 +128,7 @@ class ClusterLink:
         for index in left:
             there = asked.get(index) or self._owner(commands[index])
             if there is None or self._closed:
-                outcomes[index] = _closed() if self._closed else _unserved()
+                outcomes[index] = self._nowhere()
                 continue
             groups.setdefault(there, []).append(index)
             sent[index] = there
@@ -200,6 +200,12 @@ class ClusterLink:
             return []
         return [index for index in orders if self._owner(commands[index]) not in (there, None)]
 
+    def _nowhere(self) -> NotSent:
+        if self._closed:
+            return _closed()
+        self._map.suspect(None)  # a cluster that is being made may serve the slot soon
+        return NotSent("no node of the Redis Cluster serves the slot")
+
     def _owner(self, command: Command) -> Address | None:
         if command[0] in _KEYLESS:
             return self._map.nodes[0] if self._map.nodes else None
@@ -233,7 +239,3 @@ def named(redirect: AskError, asked: Address) -> Address:
 
 def _closed() -> NotSent:
     return NotSent("The connections to Redis are closed")
-
-
-def _unserved() -> NotSent:
-    return NotSent("no node of the Redis Cluster serves the slot")

@@ -124,6 +124,7 @@ class ClusterShardLog(FencedLog):
             await self._map.refresh()
         address = self._map.owner(key)
         if address is None:
+            self._map.suspect(None)
             raise NotSent(f"no node of the Redis Cluster serves {key}")
         return address
 
