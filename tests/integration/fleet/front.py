@@ -58,7 +58,7 @@ class Front:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while request := await _message(reader):
+            while request := await message(reader):
                 writer.write(await self._answer(request))
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -89,7 +89,7 @@ class Front:
         try:
             writer.write(request)
             await writer.drain()
-            answer = await asyncio.wait_for(_message(reader), WATCHING_S if watching else PATIENCE_S)
+            answer = await asyncio.wait_for(message(reader), WATCHING_S if watching else PATIENCE_S)
         finally:
             writer.close()
         return answer or _UNAVAILABLE
@@ -104,7 +104,7 @@ class Front:
         self._shunned[port] = self._loop.time() + SHUN_S * 2 ** (misses - 1)
 
 
-async def _message(reader: asyncio.StreamReader) -> bytes:
+async def message(reader: asyncio.StreamReader) -> bytes:
     """A whole request or answer; nothing at the end of the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
