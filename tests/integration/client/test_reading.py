@@ -103,6 +103,98 @@ class TestWaiting:
         asyncio.run(scenario())
 
 
+class PointingLog(CountingLog):
+    """Tells what it was waited for, as a test says."""
+
+    def __init__(self, shards: int) -> None:
+        super().__init__(shards)
+        self.news: asyncio.Queue[dict[str, RecordId]] = asyncio.Queue()
+
+    async def wait_for_news(self, after: Mapping[str, RecordId], timeout: Millis) -> Mapping[str, RecordId]:
+        self.waits.append([f"{key}>{position}" for key, position in sorted(after.items())])
+        return await self.news.get()
+
+
+class TestWaitingForWhatIsTold:
+    def test_only_the_shard_with_news_is_woken_and_the_others_wait_on(self) -> None:
+        log = PointingLog(2)
+
+        async def scenario() -> None:
+            waiter = Waiter(log)
+            first, second = waiter.idle("orders:0", FIRST), waiter.idle("orders:1", FIRST)
+            await until(lambda: len(log.waits) == 1)
+            log.news.put_nowait({"orders:0": RecordId("5-0")})
+            await first
+            await until(lambda: len(log.waits) == 2)
+
+            assert not second.done()
+            await waiter.close()
+
+        asyncio.run(scenario())
+        assert log.waits == [["orders:0>0-0", "orders:1>0-0"], ["orders:0>5-0", "orders:1>0-0"]]
+
+    def test_a_shard_that_falls_idle_where_it_is_waited_for_already_joins_that_wait(self) -> None:
+        log = PointingLog(1)
+
+        async def scenario() -> None:
+            waiter = Waiter(log)
+            first = waiter.idle("orders:0", FIRST)
+            log.news.put_nowait({"orders:0": RecordId("5-0")})
+            await first
+            await until(lambda: len(log.waits) == 2)
+            again = waiter.idle("orders:0", RecordId("5-0"))
+            log.news.put_nowait({"orders:0": RecordId("6-0")})
+            await again
+            await waiter.close()
+
+        asyncio.run(scenario())
+        assert log.waits[:2] == [["orders:0>0-0"], ["orders:0>5-0"]]
+
+    def test_one_that_comes_later_is_taken_in_when_the_wait_ends_for_another(self) -> None:
+        log = PointingLog(2)
+
+        async def scenario() -> None:
+            waiter = Waiter(log, most_waits=1)
+            first = waiter.idle("orders:0", FIRST)
+            await until(lambda: len(log.waits) == 1)
+            second = waiter.idle("orders:1", FIRST)
+            log.news.put_nowait({"orders:0": RecordId("5-0")})
+            log.news.put_nowait({"orders:1": RecordId("5-1")})
+            await asyncio.gather(first, second)
+            await waiter.close()
+
+        asyncio.run(scenario())
+        assert log.waits[1] == ["orders:0>5-0", "orders:1>0-0"]
+
+    def test_a_shard_that_nobody_is_idle_on_is_left_out_soon(self) -> None:
+        log = PointingLog(2)
+
+        async def scenario() -> None:
+            waiter = Waiter(log)
+            first, second = waiter.idle("orders:0", FIRST), waiter.idle("orders:1", FIRST)
+            for number in range(5, 9):
+                log.news.put_nowait({"orders:0": RecordId(f"{number}-0")})
+            await first
+            await until(lambda: log.waits[-1] == ["orders:1>0-0"])
+            assert not second.done()
+            await waiter.close()
+
+        asyncio.run(scenario())
+
+    def test_the_end_of_the_time_wakes_everybody(self) -> None:
+        log = PointingLog(2)
+
+        async def scenario() -> None:
+            waiter = Waiter(log)
+            both = waiter.idle("orders:0", FIRST), waiter.idle("orders:1", FIRST)
+            log.news.put_nowait({})
+            await asyncio.gather(*both)
+            await waiter.close()
+
+        asyncio.run(scenario())
+        assert log.waits == [["orders:0>0-0", "orders:1>0-0"]]
+
+
 class TestGroupedReads:
     def test_what_is_asked_for_together_is_sent_together(self) -> None:
         log = CountingLog(3)

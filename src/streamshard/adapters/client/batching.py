@@ -27,17 +27,15 @@ class GroupedReads:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[ReadReply] = loop.create_future()
         if not self._asked:
-            loop.call_soon(self._send)
+            # It begins after those who ask in this turn of the loop.
+            task = loop.create_task(self._fetch())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
         self._asked.append((access, count, answer))
         return await answer
 
-    def _send(self) -> None:
+    async def _fetch(self) -> None:
         asked, self._asked = self._asked, []
-        task = asyncio.get_running_loop().create_task(self._fetch(asked))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
-
-    async def _fetch(self, asked: list[tuple[ShardAccess, int, "asyncio.Future[ReadReply]"]]) -> None:
         try:
             replies = await self._log.read([(access, count) for access, count, _ in asked])
         except StreamUnavailable as error:

@@ -89,6 +89,7 @@ class ShardRun:
         self._acks = LateAcks(self._settlement, pace.page, self._not_acknowledged)
         self._hand: deque[Record] = deque()
         self._claimed = False  # what is in the hand was delivered before
+        self._caught_up = False  # when the hand was filled, nothing was left: whatever comes then ends a wait
         self._cursor: RecordId | None = FIRST
         self._swept_at = self._read_at = self._noted_at = tools.clock.boot()
         self._handling_since: Instant | None = None
@@ -163,7 +164,7 @@ class ShardRun:
             await self._take()
         if self._hand:
             await self._hand_over()
-        elif self._cursor is None:
+        if not self._hand and self._cursor is None and self._caught_up:
             await self._fall_idle()
         if self._tools.clock.boot() - self._noted_at >= NOTE_MS:
             self._note_floor()
@@ -178,10 +179,12 @@ class ShardRun:
             if access is Access.OK:
                 self._ledger.missed(claim.records, self._cursor, cursor)
             records, self._claimed = self._ledger.fresh(claim.records, now), True
+            self._caught_up = not records
         else:
             read = await self._read()
             access, position, cursor, records = read.access, read.last_delivered, None, read.records
             self._claimed = False
+            self._caught_up = len(records) < self._pace.page
         if access is not Access.OK:
             await self._turned_away(access)
             return

@@ -178,14 +178,21 @@ class RedisShardLog(FencedLog):
 
     async def wait(self, after: Mapping[str, RecordId], timeout: Millis) -> None:
         """Return when one of these keys has a record after its id, or on the timeout."""
+        await self.wait_for_news(after, timeout)
+
+    async def wait_for_news(self, after: Mapping[str, RecordId], timeout: Millis) -> Mapping[str, RecordId]:
+        """The keys that have a record after their id, with the first one's; none of them on the timeout."""
         if timeout < 1:
-            return
+            return {}
         if not after:
             await asyncio.sleep(timeout / 1000)
-            return
+            return {}
         command: Command = ("XREAD", "COUNT", 1, "BLOCK", timeout, "STREAMS", *after.keys(), *after.values())
         (outcome,) = await self._waits.exchange([command], Millis(timeout + WAIT_GRACE_MS))
-        value(outcome)
+        news = value(outcome) or ()
+        # A map in the newer protocol, pairs in the older one.
+        pairs = news.items() if isinstance(news, dict) else news
+        return {key.decode(): RecordId(entries[0][0].decode()) for key, entries in pairs}
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
