@@ -5,8 +5,10 @@
 
 Each is served by uvicorn in a process of its own (ours as ``streamshard serve`` does it), all with the same
 settings, and asked in turn. What is compared with the bare function is the server's processor time per
-request, as the operating system counts it: it hardly depends on what else the machine is doing. What is
-compared between stores is how many heartbeats a second were answered. Ratios are medians of the rounds'.
+request, as the operating system counts it: it hardly depends on what else the machine is doing. Stores are
+compared in the same way (what a core of the coordinator's own answers), and by how many heartbeats a second
+were answered, which here also counts a client that never sleeps and, for Redis, its server: with fewer than
+four cores at rest that says more of the machine. Ratios are medians of the rounds'.
 """
 
 import argparse
@@ -130,6 +132,7 @@ def _told(name: str, taken: dict[str, list[tuple[float, float]]]) -> dict[str, f
         "cpu_us": round(statistics.median(cpu for cpu, _ in taken[name]), 1),
         "per_s": round(statistics.median(rate for _, rate in taken[name])),
         "bare_cpu_ratio": round(statistics.median(floor[0] / own[0] for own, floor, _ in pairs), 2),
+        f"cpu_{first}_ratio": round(statistics.median(other[0] / own[0] for own, _, other in pairs), 2),
         f"rate_of_{first}": round(statistics.median(own[1] / other[1] for own, _, other in pairs), 2),
     }
 

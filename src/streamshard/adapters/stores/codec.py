@@ -67,7 +67,8 @@ def dump_group(record: AnyGroup) -> bytes:
 def dump_row(row: Row) -> bytes:
     """Encode a renewal row; raises `InvalidRequest` if a value has no encoding."""
     # Written by every heartbeat: what tells one from the next is put around what mostly stays the same.
-    if not all(0 <= number <= MAX_WHOLE for number in (row.seq, row.lease_ms, row.available, row.late or 0)):
+    # Of numbers joined bit by bit one is negative, or has too many bits, if one of them was or had.
+    if not 0 <= row.seq | row.lease_ms | row.available | (row.late or 0) <= MAX_WHOLE:
         return _dump(row, f"row of instance {row.instance!r}")
     try:
         body = _ROW % (
