@@ -15,7 +15,7 @@ from streamshard.core.group import ShardProgress
 from streamshard.core.ids import GroupKey, InstanceId, Instant, MemberId, Millis, ShardIndex, Token
 from streamshard.core.ports import Clock, Entropy
 from streamshard.core.records import Access
-from streamshard.core.replies import HeartbeatReply
+from streamshard.core.replies import HeartbeatReply, RetryReason, Status
 from streamshard.core.session import (
     Phase,
     Session,
@@ -216,7 +216,7 @@ class Member:
         except (StreamshardError, TimeoutError) as error:
             self._unanswered(error)
         else:
-            self.grumble.over("coordinator", f"{self.session.member}: heartbeats of {self.key} are answered again")
+            self._note_answer(reply)
             self._take(hear(self.session, reply, self.clock.boot()))
         finally:
             self._wake.set()
@@ -299,6 +299,13 @@ class Member:
         self._take(unanswered(self.session))
         why = str(error) or "no answer in time"
         self.grumble.say("coordinator", f"{self.session.member}: no heartbeat of {self.key} was answered: {why}")
+
+    def _note_answer(self, reply: HeartbeatReply) -> None:
+        member, key = self.session.member, self.key
+        if reply.status is not Status.RETRY:
+            self.grumble.over("coordinator", f"{member}: heartbeats of {key} are answered again")
+        elif reply.retry_reason is RetryReason.UNAVAILABLE:
+            self.grumble.say("coordinator", f"{member}: a heartbeat of {key} could not be taken: {reply.message}")
 
     def _note_lateness(self, now: Instant) -> None:
         late = self.heartbeat_late = Millis(now - self._beat_at) if self._beat_at > 0 else Millis(0)

@@ -1,6 +1,7 @@
 """The servers that take the writes: one, or a cluster's or the sentinels' masters; how changes are noticed."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -27,6 +28,11 @@ from streamshard.core.slots import SLOT_COUNT
 from streamshard.errors import ConfigurationError, StoreUnavailable
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+REST_S = 1.0
+"""How long the only server there is is left alone after it could not be reached, at most."""
 
 
 @attrs.frozen
@@ -81,6 +87,7 @@ class Fleet:
         self._names: set[str] = set()
         self._under_way: dict[object, asyncio.Task[Any]] = {}
         self._resting: dict[Address, tuple[float, str]] = {}
+        self._warned: set[str] = set()
         self._stale = False
         self._opened = False
         self._closed = False
@@ -202,6 +209,7 @@ class Fleet:
         line = await self._dial(address)
         try:
             identity = await greet(line, host_and_port(address), cluster=self.place.cluster)
+            self._warn(identity.doubts)
             self._check_open()
         except ConfigurationError as error:
             await line.close()
@@ -215,6 +223,13 @@ class Fleet:
         self._begin_generation()
         return primary
 
+    def _warn(self, doubts: Sequence[str]) -> None:
+        """Once, and not again with each connection that breaks."""
+        for doubt in doubts:
+            if doubt not in self._warned:
+                self._warned.add(doubt)
+                _LOG.warning("%s", doubt)
+
     async def _dial(self, address: Address) -> Line:
         began = asyncio.get_running_loop().time()
         until, trouble = self._resting.get(address, (began, ""))
@@ -226,7 +241,8 @@ class Fleet:
             trouble = f"the metadata store at {host_and_port(address)} can't be reached: {error}"
             # Left alone for as long as it took to fail: one silent node must not hold up every other's streams.
             now = asyncio.get_running_loop().time()
-            self._resting[address] = (now + (now - began), trouble)
+            took = now - began
+            self._resting[address] = (now + (took if self.place.cluster else min(took, REST_S)), trouble)
             raise StoreUnavailable(trouble) from error
 
     def _begin_generation(self) -> None:

@@ -1,7 +1,7 @@
 """What a server is asked before it may keep metadata: who it is, and whether it would forget."""
 
 import asyncio
-import logging
+from collections.abc import Iterator
 
 import attrs
 from redis.exceptions import NoPermissionError, RedisError
@@ -11,7 +11,6 @@ from streamshard.adapters.stores.redis_scripts import NAMES, script
 from streamshard.errors import ConfigurationError, StoreUnavailable
 
 _SECTIONS = ("server", "replication", "memory", "persistence", "cluster")
-_log = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -22,6 +21,8 @@ class Identity:
     """The replication id: another one after a failover."""
     run: str
     """Another one after a restart."""
+    doubts: tuple[str, ...] = attrs.field(default=(), eq=False)
+    """What its operator should know of how it is set up."""
 
     def __str__(self) -> str:
         return f"redis:{self.history}:{self.run}"
@@ -44,7 +45,7 @@ async def greet(line: Line, where: str, *, cluster: bool) -> Identity:
             raise _refused(reply, where)
     info = _parsed(b"\r\n".join(reply for reply in replies[: len(asked)] if isinstance(reply, bytes)))
     _check(info, where, cluster=cluster)
-    return Identity(info.get("master_replid", ""), info.get("run_id", ""))
+    return Identity(info.get("master_replid", ""), info.get("run_id", ""), tuple(_doubts(info, where)))
 
 
 def _refused(error: RedisError, where: str) -> ConfigurationError | StoreUnavailable:
@@ -70,18 +71,19 @@ def _check(info: dict[str, str], where: str, *, cluster: bool) -> None:
     if not (info.get("master_replid") and info.get("run_id")):
         raise ConfigurationError(f"the server at {where} does not say who it is: INFO lacks its run id")
     _check_memory(info, where)
-    if info.get("aof_enabled") == "0":
-        _log.warning(
-            "the metadata store at %s has no append-only file: a crash loses commits (set appendonly yes)", where
-        )
 
 
 def _check_memory(info: dict[str, str], where: str) -> None:
     limit, policy = info.get("maxmemory"), info.get("maxmemory_policy")
-    if policy is None:
-        _log.warning("the metadata store at %s does not say whether it evicts: make sure that it never does", where)
-    elif policy != "noeviction" and limit != "0":
+    if policy not in (None, "noeviction") and limit != "0":
         raise ConfigurationError(
             f"the metadata store at {where} may throw records away (maxmemory-policy {policy}): "
             "set maxmemory-policy noeviction, or keep the metadata elsewhere"
         )
+
+
+def _doubts(info: dict[str, str], where: str) -> Iterator[str]:
+    if info.get("maxmemory_policy") is None:
+        yield f"the metadata store at {where} does not say whether it evicts: make sure that it never does"
+    if info.get("aof_enabled") == "0":
+        yield f"the metadata store at {where} has no append-only file: a crash loses commits (set appendonly yes)"
