@@ -29,7 +29,8 @@ DEEP = "[" * 5_000 + "]" * 5_000
 Body: TypeAlias = bytes | str | dict[str, Any]
 
 MUTATIONS = [
-    ("POST", STREAM), ("DELETE", STREAM), ("POST", STREAM + "/scale"), ("POST", GROUP), ("DELETE", GROUP),
+    ("POST", STREAM), ("PATCH", STREAM), ("DELETE", STREAM), ("POST", STREAM + "/scale"), ("POST", GROUP),
+    ("DELETE", GROUP),
     ("POST", GROUP + "/scale"), ("POST", GROUP + "/migrations/m"), ("POST", GROUP + "/migrations/m/rollback"),
     ("POST", HEARTBEAT), ("POST", "/coord/v1/heartbeats"),
 ]  # fmt: skip
@@ -61,6 +62,9 @@ BODIES: list[tuple[str, str, Body]] = [
     ("POST", STREAM + "/groups/nobody/scale", SCALE),
     ("POST", GROUP + "/migrations/none", {**ASKED, "ignoreForeignGroups": []}),
     ("POST", GROUP + "/migrations/none/rollback", ASKED),
+    ("PATCH", STREAM, {**ASKED, "retention": "some"}),
+    ("PATCH", STREAM, {"requestedBy": "ops", "retention": "none"}),
+    ("PATCH", STREAM + "-not", {**ASKED, "retention": "none"}),
     ("DELETE", GROUP, ASKED),  # it has a member
     ("DELETE", STREAM, ASKED),
     ("DELETE", STREAM + "/groups/nobody", ASKED),

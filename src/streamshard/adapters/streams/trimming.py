@@ -6,7 +6,7 @@ from streamshard.adapters.streams.scripts import Call, load, shard_call
 from streamshard.core.effects import Missed, Trim, Trimmed, TrimVerdict
 from streamshard.core.ids import GroupName, RecordId
 
-TRIMS_A_PIPELINE = 4
+TRIMS_A_PIPELINE = 8
 """A server answers nobody else until it is through a pipeline, and the first trim of a long stream takes a while."""
 
 
