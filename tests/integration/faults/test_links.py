@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.faults.nonsense import NONSENSE
 from tests.integration.faults.rig import (
     CURED_WITHIN_S,
@@ -118,3 +120,16 @@ def test_whatever_becomes_of_the_coordinator_nothing_is_lost(tmp_path: Path) -> 
 
         assert (dear(costs), lines, played.fenced_acks()) == ([], {}, [])
         assert after == before
+
+
+@pytest.mark.parametrize("kind", ["silence", "refusal"] if FULL else ["silence"])
+def test_a_redis_that_keeps_the_metadata_too_is_outlived_likewise(kind: str, tmp_path: Path) -> None:
+    with stage(tmp_path, "redis://127.0.0.1:{port}/1") as played:
+        played.work()
+        redis = played.redis
+
+        costs = {kind: played.suffer(redis.hush if kind == "silence" else redis.refuse, redis.cure, SILENCE_S)}
+        lines = chatty(played)
+        played.finish()
+
+        assert (dear(costs), lines, played.fenced_acks()) == ([], {}, [])
