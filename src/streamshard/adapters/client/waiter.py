@@ -120,6 +120,7 @@ class Waiter:
             # The reads that follow meet the same trouble, and back off.
             await asyncio.sleep(WITHOUT_SLOT_S)
         finally:
+            wait.after.clear()  # it is over: nobody may join it any more
             _wake(wait.idle)
 
     def _tell(self, wait: _Wait, news: Mapping[str, RecordId]) -> None:
