@@ -152,6 +152,11 @@ class Cluster:
         _done(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
         until("the slot has moved", lambda: self.master_of(slot) is target)
 
+    def revive(self, node: Node) -> None:
+        """Start a node that was killed again: under its name and on its ports, without its data."""
+        node.process = self._spawn(node.folder, node.port, node.bus)
+        assert _answers(node.process, node.port), (node.folder / "log").read_text()[-500:]
+
     def empty(self) -> None:
         """Forget every key."""
         for node in self.masters:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -46,10 +46,12 @@ class EmbeddedServer:
 
     On Linux the kernel ends the server when the *thread* that started it ends, so start it from one that
     stays. Elsewhere a killed parent leaves it behind. Ctrl-C in the terminal reaches this process alone.
+    ``options`` are the server's own and come last: with ``--appendonly yes`` it keeps what it is given.
     """
 
-    def __init__(self, binary: Path | None = None) -> None:
+    def __init__(self, binary: Path | None = None, options: Sequence[str] = ()) -> None:
         self._binary = binary
+        self._options = tuple(options)
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._port = 0
@@ -114,7 +116,7 @@ class EmbeddedServer:
         # A free port can be taken by another process before the server binds it: then the next one is tried.
         for _ in range(ATTEMPTS):
             port = self._port or _free_port()
-            process = _spawn(binary, port, folder)
+            process = _spawn(binary, port, folder, self._options)
             if _answers(process, port):
                 self._port = port
                 return process
@@ -169,9 +171,10 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spawn(binary: Path, port: int, folder: Path) -> subprocess.Popen[bytes]:
+def _spawn(binary: Path, port: int, folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [str(binary), "--bind", HOST, "--port", str(port), "--dir", str(folder)]
     command += ["--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "yes"]
+    command += options
     with (folder / "server.log").open("ab") as log:
         try:
             return subprocess.Popen(
