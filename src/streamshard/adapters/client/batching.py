@@ -43,6 +43,11 @@ class GroupedReads:
                 if not answer.done():
                     answer.set_exception(StreamUnavailable(error.message))
             return
+        except BaseException:
+            # Nobody may wait for ever because of a fault of the program; the event loop tells of it.
+            for _, _, answer in asked:
+                answer.cancel()
+            raise
         for (_, _, answer), reply in zip(asked, replies, strict=True):
             if not answer.done():
                 answer.set_result(reply)
