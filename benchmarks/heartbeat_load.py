@@ -17,6 +17,9 @@ from typing import Any
 CONNECTIONS = 32
 """At most; enough that the server always has something to do."""
 
+VERSION = "1.0.0"
+"""Of the members, as they tell it."""
+
 Beating = Callable[["Member", bytes], None]
 
 
@@ -50,7 +53,7 @@ class Member:
             "holds": holds,
             "view": answer["view"],
             "advertisedUrl": None,
-            "clientVersion": "1.0.0",
+            "clientVersion": VERSION,
             "latenessMs": 0,
         }
         self._body = json.dumps(body)

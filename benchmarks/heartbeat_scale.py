@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from heartbeat_load import Member, measure, server, settle
+from heartbeat_load import VERSION, Member, measure, server, settle
 
 from streamshard.adapters.clock import SystemClock
 from streamshard.adapters.entropy import SystemEntropy
@@ -70,7 +70,15 @@ def settled(record: GroupRecord, members: int) -> GroupRecord:
         for shard, n in owner.items()
     }
     people = [
-        OnRecord(name_of(n), "billing", instance_of(n), Epoch(n + 2), MemberState.ACTIVE, WallMillis(0))
+        OnRecord(
+            name_of(n),
+            "billing",
+            instance_of(n),
+            Epoch(n + 2),
+            MemberState.ACTIVE,
+            WallMillis(0),
+            client_version=VERSION,
+        )
         for n in range(members)
     ]
     return attrs.evolve(
@@ -116,6 +124,7 @@ class Crowd:
                 seq=Seq(0),
                 holds=tuple(Hold(ShardIndex(s), TOKEN) for s in range(n, shards, members)),
                 member_name="billing",
+                client_version=VERSION,
             )
             for n in range(members)
         ]
