@@ -16,7 +16,7 @@ FILES = {file.name.removesuffix(".lua"): file.read_text("utf-8") for file in LUA
 LOOKS = {"common", "inspect"}
 MEMBERS = {
     *("acknowledge", "acknowledge_at_once", "claim", "common", "deliver"),
-    *("drop_consumer", "give_back", "member", "read"),
+    *("drop_consumer", "give_back", "member", "read", "read_at_once"),
 }
 COORDINATORS = {
     *("common", "drop_group", "drop_shard", "inspect", "mend_lag", "probe", "provision"),
