@@ -14,7 +14,7 @@ import time
 from functools import partial
 
 from measuring import goal, server_seconds
-from readers import Place, Reader, place, publish, shares
+from readers import STREAM, Place, Reader, place, publish, shares
 from redis import Redis
 
 WHO = {"by-hand": "redis-py loop by hand", "ours": "ours"}
@@ -41,6 +41,8 @@ def one_round(where: Place, turn: int, options: argparse.Namespace) -> dict[str,
     with Redis.from_url(where.redis) as redis:
         pick = partial(random.Random(turn).randrange, where.shards)
         for who in WHO:
+            for shard in range(where.shards):
+                redis.xtrim(f"{STREAM}:{shard}", maxlen=0)  # or the reader would begin with what others have read
             reader = Reader(who, f"{who}-{turn}", where)
             publish(redis, 1.0, options.rate, pick)
             reader.ask()

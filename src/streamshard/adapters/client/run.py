@@ -98,7 +98,8 @@ class ShardRun:
         self._busy = 0
         self._troubles = 0
         self._stopping = asyncio.Event()
-        self._idle: asyncio.Future[None] | None = None
+        self._idle: asyncio.Future[bool] | None = None
+        self._alone = False  # no other shard was woken with this one
         self._floor: RecordId | None = None
         self._above_floor: RecordId | None = None  # instead: the floor is just below this one
 
@@ -122,7 +123,7 @@ class ShardRun:
         self._state = "DRAINING"
         self._drop_hand()
         if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+            self._idle.set_result(False)
 
     def status(self, lease: Millis) -> ShardStatus:
         """How it is at this moment."""
@@ -166,7 +167,7 @@ class ShardRun:
             await self._hand_over()
         if not self._hand and self._cursor is None and self._caught_up:
             await self._fall_idle()
-        if self._tools.clock.boot() - self._noted_at >= NOTE_MS:
+        elif self._tools.clock.boot() - self._noted_at >= NOTE_MS:
             self._note_floor()
 
     async def _take(self) -> None:
@@ -205,9 +206,10 @@ class ShardRun:
             self._cursor = self._ledger.due(now)
 
     async def _read(self) -> ReadReply:
-        if self._troubles == 0:
+        alone, self._alone = self._alone or self._troubles > 0, False
+        if not alone:
             return await self._tools.reads.read(self.access, self._pace.page)
-        # A shard in trouble reads alone, so that it does not spoil the reads of the others.
+        # Also a shard in trouble reads alone, so that it does not spoil the reads of the others.
         (reply,) = await self._tools.log.read([(self.access, self._pace.page)])
         return reply
 
@@ -321,7 +323,7 @@ class ShardRun:
             await self._pause(LEASE_PAUSE_S)
             return
         self._idle = self._tools.waiter.idle(self.key, self._position)
-        await self._idle
+        self._alone = await self._idle
         self._idle = None
 
     async def _turned_away(self, access: Access) -> None:

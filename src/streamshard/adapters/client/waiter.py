@@ -1,7 +1,7 @@
 """Waiting for new records on many shards with few connections."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import attrs
@@ -31,7 +31,7 @@ class Pointing(Protocol):
 class _Idle:
     key: str
     after: RecordId
-    woken: "asyncio.Future[None]"
+    woken: "asyncio.Future[bool]"
 
 
 @attrs.define(eq=False)
@@ -60,8 +60,11 @@ class Waiter:
         self._idle: list[_Idle] = []
         self._waits: dict[asyncio.Task[None], _Wait] = {}
 
-    def idle(self, key: str, after: RecordId) -> "asyncio.Future[None]":
-        """A future that is done when ``key`` may have a record after ``after``, within about a second."""
+    def idle(self, key: str, after: RecordId) -> "asyncio.Future[bool]":
+        """A future that is done when ``key`` may have a record after ``after``, within about a second.
+
+        True: nobody else was woken with it.
+        """
         loop = asyncio.get_running_loop()
         entry = _Idle(key, after, loop.create_future())
         if self._scattered:
@@ -126,7 +129,7 @@ class Waiter:
     def _tell(self, wait: _Wait, news: Mapping[str, RecordId]) -> None:
         """Wake those that the news are for; take in those that came meanwhile."""
         heard = {entry.key for entry in wait.idle if not entry.woken.done()}
-        _wake(entry for entry in wait.idle if entry.key in news)
+        _wake([entry for entry in wait.idle if entry.key in news])
         wait.idle = [entry for entry in wait.idle if not entry.woken.done()]
         for key, first in news.items():
             wait.after[key] = first
@@ -150,7 +153,7 @@ def _until_all_wake() -> Millis:
     return Millis(left if left > SHORTEST_WAIT else LONGEST_WAIT)
 
 
-def _wake(entries: Iterable[_Idle]) -> None:
+def _wake(entries: Sequence[_Idle]) -> None:
     for entry in entries:
         if not entry.woken.done():
-            entry.woken.set_result(None)
+            entry.woken.set_result(len(entries) == 1)

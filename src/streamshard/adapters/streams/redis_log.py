@@ -41,6 +41,9 @@ from streamshard.errors import InvalidRequest, MaybeWritten, NotWritten, StreamU
 RECORDS_A_NAME, NAMES = 64, 256
 """So that a server knows the last 16,000 records of a producer on one key: many times what is sent before a retry."""
 
+AT_ONCE = {"acknowledge": "acknowledge_at_once", "read": "read_at_once"}
+"""What is asked of scripts most often, for them to try before they are read any further."""
+
 WAIT_GRACE_MS = 2_000
 """How much longer than the block itself an answer to a wait may take."""
 
@@ -190,9 +193,7 @@ class RedisShardLog(FencedLog):
         command: Command = ("XREAD", "COUNT", 1, "BLOCK", timeout, "STREAMS", *after.keys(), *after.values())
         (outcome,) = await self._waits.exchange([command], Millis(timeout + WAIT_GRACE_MS))
         news = value(outcome) or ()
-        # A map in the newer protocol, pairs in the older one.
-        pairs = news.items() if isinstance(news, dict) else news
-        return {key.decode(): RecordId(entries[0][0].decode()) for key, entries in pairs}
+        return {key.decode(): RecordId(entries[0][0].decode()) for key, entries in news}
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
@@ -201,7 +202,7 @@ class RedisShardLog(FencedLog):
 
 
 def _member_call(name: str, access: ShardAccess, *arguments: str | int) -> Call:
-    script = load(name, "member", first="acknowledge_at_once" if name == "acknowledge" else None)
+    script = load(name, "member", first=AT_ONCE.get(name))
     common = (access.generation, access.token, access.group)
     return shard_call(script, access.prefix, access.shard, *common, *arguments)
 
@@ -252,6 +253,7 @@ def _written(outcome: object, *, once: bool) -> RecordId | None | NotWritten | M
     return MaybeWritten(f"Redis answered an append with {outcome!r}")
 
 
+@lru_cache(1_024)
 def _read(access: ShardAccess, count: int) -> Call:
     return _member_call("read", access, access.consumer, max(count, 0))
 
