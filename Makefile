@@ -23,7 +23,7 @@ unit-again: .venv/dev.stamp
 	PYTHONHASHSEED=1 $(PYTEST) tests/unit --dist worksteal $(PYTEST_ARGS)
 
 integration: .venv/dev.stamp
-	$(PYTEST) tests/integration --dist worksteal $(PYTEST_ARGS)
+	$(PYTEST) tests/integration tests/exhaustive --dist worksteal $(PYTEST_ARGS)
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

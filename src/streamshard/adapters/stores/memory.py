@@ -129,6 +129,12 @@ class MemoryStore:
         """Claim to be another store from now on, for every connection."""
         self._shelf.identity = identity
 
+    def put_back(self, record: GroupRecord, rows: Mapping[InstanceId, Row]) -> None:
+        """Have a group stored as it was at some moment, whatever has been committed since; silent."""
+        self._shelf.groups[record.key] = record
+        self._shelf.rows[record.key] = dict(rows)
+        self._shelf.undo.clear()
+
     def lose_rows(self) -> None:
         """Forget every renewal row, as a crash may."""
         self._shelf.rows.clear()

@@ -56,6 +56,8 @@ cli = LazyGroup(
         "repair": (f"{_PACKAGE}.repair:repair", "Mend what was damaged behind the coordinators' back."),
         "acl-rules": (f"{_PACKAGE}.acl_rules:acl_rules", "Print what an account at Redis has to be allowed."),
         "route": (f"{_PACKAGE}.route:route", "Say which shard a key belongs to."),
+        "simulate": (f"{_PACKAGE}.simulate:simulate", "Play whole clusters through faults, on made-up time."),
+        "check": (f"{_PACKAGE}.check:check", "Search every schedule of small groups."),
         "version": (f"{_PACKAGE}.version:version", "Print the version."),
     },
 )
