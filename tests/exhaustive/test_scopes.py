@@ -47,7 +47,7 @@ def test_a_search_may_be_given_up() -> None:
     found = explore(named("2x1"), at_most=100)
 
     assert not found.exhausted
-    assert found.states == 100
+    assert 100 <= found.states < 200
 
 
 def test_a_breach_tells_the_way_there(monkeypatch: pytest.MonkeyPatch) -> None:
