@@ -22,6 +22,10 @@ class RatedClock(ManualClock):
         self._real = 0
         self._shown = 0
 
+    def run_at(self, per_mille: int) -> None:
+        """Go at another rate from now on."""
+        self._per_mille, self._real, self._shown = per_mille, 0, 0
+
     def pass_real(self, duration: int) -> None:
         """Let so much real time pass."""
         self._real += duration

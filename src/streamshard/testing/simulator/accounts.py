@@ -1,0 +1,153 @@
+"""Judges that know what Redis itself may lose and what operators may take away: it is counted, and nobody is blamed."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from streamshard.adapters.streams.memory_world import MemoryStreams
+from streamshard.adapters.streams.record_ids import id_text
+from streamshard.core.group import Holding
+from streamshard.core.ids import GroupName, ReshardingId, ShardIndex, Token
+from streamshard.core.invariants import stream_step_violations
+from streamshard.core.records import Access, Record
+from streamshard.core.stream import ShardPhase, StreamRecord
+from streamshard.testing.checkers import Books, Ledger, Marks, Violation
+from streamshard.testing.processes import Command, Consumer, Run
+
+
+@attrs.define
+class Accounts(Ledger):
+    """The ledger, with what was lost to failovers and to operators, and how often a record was handled again."""
+
+    again: int = 0
+    lost_by_redis: int = 0
+    taken_away: int = 0
+
+    def hand(self, consumer: Consumer, run: Run, record: Record) -> None:
+        """A handler takes a record."""
+        self.again += record.id in self.handled.get(run.key, set())
+        super().hand(consumer, run, record)
+
+    def failed_over(self, key: str, world: MemoryStreams) -> None:
+        """A shard is what its replica knew: records, acknowledgements, marks, or a retirement are undone."""
+        self.lost_by_redis += self._forget_missing(key, world)
+        fence = world.fences.get(key)
+        self.lives[key] = (fence.generation or 0) if fence is not None else 0
+
+    def operated(self, key: str, world: MemoryStreams) -> None:
+        """An operator changed a key behind everybody's back."""
+        self.taken_away += self._forget_missing(key, world)
+
+    def not_to_come(self, key: str, records: Iterable[str]) -> None:
+        """These records, though there, will not be delivered any more."""
+        for record in records:
+            if record not in self.handled.get(key, set()) and record in self.accepted.get(key, set()):
+                self.accepted[key].discard(record)
+                self.taken_away += 1
+
+    def _forget_missing(self, key: str, world: MemoryStreams) -> int:
+        stream = world.streams.get(key)
+        there = {id_text(entry) for entry in stream.entries} if stream is not None else set()
+        accepted = self.accepted.get(key, set())
+        missing = {record for record in accepted - there if record not in self.handled.get(key, set())}
+        self.standing.pop(key, None)
+        accepted -= missing
+        return len(missing)
+
+
+@attrs.define
+class MarksOfLives(Marks):
+    """The marks' judge, who begins anew with each failover of a shard that lost some."""
+
+    forgiven: dict[tuple[str, GroupName], Token] = attrs.field(factory=dict)
+    """The highest token of before the last failover."""
+    anew: dict[tuple[str, GroupName], Token] = attrs.field(factory=dict)
+    """The highest that was let through since, among those."""
+
+    def failed_over(self, key: str, group: GroupName) -> None:
+        """Between failovers a mark never goes back; this one was."""
+        line = key, group
+        self.forgiven[line] = max(self.forgiven.get(line, Token(0)), self.highest.get(line, Token(0)))
+        self.anew[line] = Token(0)
+
+    def passed(self, command: Command, access: Access) -> None:
+        """An order was carried out or refused."""
+        line, token = (command.run.key, command.run.access.group), command.run.access.token
+        past = self.forgiven.get(line)
+        if access is not Access.OK or past is None or self.highest.get(line, Token(0)) > past:
+            super().passed(command, access)
+        elif token < self.anew[line]:
+            raise Violation(f"I1b: {command.verb} was let through under {token} after {self.anew[line]}")
+        else:
+            self.anew[line] = token
+            self.highest[line] = max(self.highest.get(line, Token(0)), token)
+
+
+@attrs.define
+class LenientBooks(Books):
+    """The books where clocks run faster or slower than promised: leases then mean nothing, tokens still do."""
+
+    def _released(
+        self, before: Mapping[ShardIndex, Holding], after: Mapping[ShardIndex, Holding], consumers: Iterable[Consumer]
+    ) -> None:
+        return
+
+
+@attrs.define
+class StreamBooks:
+    """I3, I4, I6 of the stream's own record; and what was promised to operators must be in it."""
+
+    last: StreamRecord | None = None
+    promised: dict[ReshardingId, str] = attrs.field(factory=dict)
+    """Reshardings that were acknowledged, and what was."""
+    seen: set[ReshardingId] = attrs.field(factory=set)
+    """Reshardings that were in a committed record."""
+
+    def look(self, record: StreamRecord) -> None:
+        """A commit may have been made just now."""
+        before = self.last
+        if record is before:
+            return
+        self.last = record
+        self.seen |= _reshardings(record)
+        if before is None or record.version == before.version:
+            return
+        if found := stream_step_violations(before, record):
+            raise Violation(f"I3: {'; '.join(found)}")
+        for index, shard in before.shards.items():
+            now = record.shards.get(index)
+            if shard.phase is not ShardPhase.SEALED or now is None or record.lineage != before.lineage:
+                continue
+            if now.phase is ShardPhase.OPEN and now.generation == shard.generation:
+                raise Violation(f"I6: shard {index} was opened again in its retired generation {shard.generation}")
+        self.kept(record)
+
+    def kept(self, record: StreamRecord) -> None:
+        """I4: an acknowledged resharding is not lost."""
+        known = _reshardings(record)
+        for resharding in sorted(self.promised):
+            if resharding not in known and len(record.history) < HISTORY_KEPT:
+                raise Violation(f"I4: resharding {resharding} was acknowledged and is not in the record")
+
+    def answered(self, resharding: ReshardingId, *, accepted: bool | None) -> None:
+        """An operator was told: done, refused, or (None) that nobody knows."""
+        if accepted:
+            if resharding not in self.seen:
+                raise Violation(f"I4: resharding {resharding} was acknowledged before it was committed")
+            self.promised[resharding] = "started"
+        elif accepted is False and resharding in self.seen:
+            raise Violation(f"I4: resharding {resharding} was refused, and is in the record")
+
+    def lost_writes(self, record: StreamRecord) -> None:
+        """The store is back to an earlier commit."""
+        self.last = record
+        known = _reshardings(record)
+        self.promised = {name: told for name, told in self.promised.items() if name in known}
+
+
+HISTORY_KEPT = 50
+
+
+def _reshardings(record: StreamRecord) -> set[ReshardingId]:
+    active = {record.resharding.id} if record.resharding is not None else set()
+    return active | {past.id for past in record.history}
