@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.chaos.nemeses import nemeses_of
 from tests.chaos.plan import SETTINGS, Plan
-from tests.chaos.run import ChaosFailed, Result, play
+from tests.chaos.run import Result, play
+from tests.chaos.stage import ChaosFailed
 
 SHOWN = 10
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.chaos.actors import Actor, clock_library
 from tests.chaos.meddler import WAYS, Meddler
-from tests.chaos.plan import GROUP, MOST_SHARDS, STREAM
+from tests.chaos.plan import GROUP, MOST_IN_CHAOS, STREAM
 from tests.chaos.servers import CLUSTERED, FILED, ON_SERVER, SINGLE
 from tests.chaos.stage import BY, CONSUMER, COORDINATOR, PRODUCER, NotNow, Stage
 from tests.chaos.wounds import Nemesis, Wound, a_while, ended, hurting, kill, stop, term
@@ -27,6 +27,8 @@ def all_coordinators_die(stage: Stage, wound: Wound) -> Iterator[float]:
 def rolling_restart(stage: Stage, wound: Wound) -> Iterator[float]:
     """Of the coordinators, as an upgrade does it."""
     coordinators = stage.of(COORDINATOR)
+    if not all(stage.listens(one) for one in coordinators):
+        raise NotNow
     with hurting(stage, wound, *coordinators):
         for one in coordinators:
             yield from ended(stage, one)
@@ -90,11 +92,9 @@ def roll_back(stage: Stage, wound: Wound) -> Iterator[float]:
     if response is None or not response.is_success:
         raise NotNow
     yield a_while(stage, 0.05, 4.0)
-    stream = stage.request("GET", f"streams/{STREAM}")
-    active = stream.json()["activeMigration"] if stream is not None and stream.is_success else None
+    active = stage.scaling()
     if active is not None:
-        place = f"streams/{STREAM}/groups/{GROUP}/migrations/{active['reshardingId']}/rollback"
-        stage.request("POST", place, BY)
+        stage.request("POST", f"streams/{STREAM}/groups/{GROUP}/migrations/{active}/rollback", BY)
 
 
 def jump(stage: Stage, wound: Wound) -> Iterator[float]:
@@ -110,7 +110,8 @@ def _other_count(stage: Stage) -> int:
     stream = stage.request("GET", f"streams/{STREAM}")
     if stream is None or not stream.is_success:
         raise NotNow
-    return stage.chance.choice(sorted({*range(2, MOST_SHARDS + 1)} - {stream.json()["shardCount"]}))
+    now: int = stream.json()["shardCount"]
+    return stage.chance.choice([count for count in range(2, MOST_IN_CHAOS + 1) if count != now])
 
 
 def _ways(stage: Stage) -> tuple[Actor, list[Proxy]]:

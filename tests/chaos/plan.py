@@ -10,7 +10,8 @@ STREAM: Final = "orders"
 GROUP: Final = "billing"
 BATCH: Final = 64
 MEMBERS_A_CONSUMER: Final = 2
-MOST_SHARDS: Final = 8
+MOST_SHARDS: Final = 16
+MOST_IN_CHAOS: Final = 8
 FIRST_SHARDS: Final = 6
 LAST_SHARDS: Final = 4
 LEAST_RATE: Final = 500.0
@@ -53,3 +54,8 @@ class Plan:
     rounds: int = 3
     nemeses: tuple[str, ...] = ()
     """Those to be enabled; all that the setting has, if none is named."""
+
+    @property
+    def members(self) -> int:
+        """All of them; with so many shards each has one to lose."""
+        return self.consumers * MEMBERS_A_CONSUMER

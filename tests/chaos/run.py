@@ -170,7 +170,7 @@ class Run:
             self._phase("chaos")
             Storm(self._stage, self._nemeses, self._say).rage()
             self._phase("healing")
-            self._stage.until(self._stage.stable, "everybody to have a share again")
+            self._scale(self._plan.members)
             self._phase("probes")
             for _ in range(self._plan.probes):
                 self._freeze_coordinators()
@@ -226,12 +226,23 @@ class Run:
         self._say(f"{kind} of {life}: shards {shards}, the machine was up to {late:.0f} ms late")
         self._stage.story.note(kind, at=at, who=life, shards=shards, late_ms=late, blurred=late > BUSY_MS)
 
+    def _scale(self, shards: int) -> None:
+        stage = self._stage
+
+        def scaled() -> bool:
+            if stage.stable(shards):
+                return True
+            if stage.scaling() is None:
+                stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": shards, **BY})
+            return False
+
+        stage.until(scaled, f"{shards} shards to be shared evenly")
+
     def _finish(self) -> None:
         stage = self._stage
         for producer in stage.of(PRODUCER):
             self._end(producer.name)
-        stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": LAST_SHARDS, **BY})
-        stage.until(lambda: stage.stable(LAST_SHARDS), f"{LAST_SHARDS} shards to be left")
+        self._scale(LAST_SHARDS)
         stage.until(stage.nothing_waits, "everything to be handled")
         stage.pause(0.5)
         for consumer in stage.of(CONSUMER):

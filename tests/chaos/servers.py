@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from streamshard.adapters.streams.embedded import EmbeddedServer
 from streamshard.core.slots import hash_slot
 from tests.chaos.ground import Clustered, Single
-from tests.chaos.plan import MOST_SHARDS, STREAM
+from tests.chaos.plan import MOST_IN_CHAOS, MOST_SHARDS, STREAM
 from tests.chaos.stage import NotNow, Stage
 from tests.chaos.wounds import EVERY_SHARD, Nemesis, Wound, a_while
 from tests.integration.cluster import Node, ask
@@ -130,7 +130,7 @@ def move_slot(stage: Stage, wound: Wound) -> Iterator[float]:
     """The slot of a shard goes to another master, key by key."""
     with stage.victims(SHARDS):
         cluster = _clustered(stage).cluster
-        slot = hash_slot(f"{STREAM}:{stage.chance.randrange(MOST_SHARDS)}")
+        slot = hash_slot(f"{STREAM}:{stage.chance.randrange(MOST_IN_CHAOS)}")
         others = [node for node in cluster.masters if node is not cluster.master_of(slot)]
         cluster.move(slot, stage.chance.choice(others))
         yield 0.2

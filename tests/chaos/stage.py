@@ -5,7 +5,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,14 @@ class Stage:
         finally:
             self._busy.difference_update(names)
 
+    def ready(self, actor: Actor) -> bool:
+        """Whether it is at work, and so far that it can be told to stop."""
+        if actor.kind == COORDINATOR:
+            return self.listens(actor)
+        journal = self.folder / f"{actor.life}.jsonl"
+        started = journal if actor.kind == PRODUCER else actor.child.log if actor.child is not None else journal
+        return started.exists() and started.stat().st_size > 0
+
     def idle(self, *kinds: str) -> Actor:
         """One whom nothing is done to, by chance; raises `NotNow` if there is none."""
         free = [each for kind in kinds for each in self.of(kind) if each.name not in self._busy and each.running]
@@ -148,7 +156,7 @@ class Stage:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def request(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response | None:
+    def request(self, method: str, path: str, body: Mapping[str, object] | None = None) -> httpx.Response | None:
         """One try at any coordinator that runs; None without an answer."""
         candidates = [one for one in self.of(COORDINATOR) if one.running and not one.stopped]
         for one in self.chance.sample(candidates, len(candidates)):
@@ -195,6 +203,12 @@ class Stage:
         even = sum(counts) == count == sum(held.values()) and max(counts) - min(counts) <= 1
         calm = group["state"] == "STABLE" and not group["quarantine"] and stream.json()["activeMigration"] is None
         return even and calm and shards in (None, count)
+
+    def scaling(self) -> str | None:
+        """Which resharding is under way; nobody's answer is none, too."""
+        stream = self.request("GET", f"streams/{STREAM}")
+        active = stream.json()["activeMigration"] if stream is not None and stream.is_success else None
+        return None if active is None else str(active["reshardingId"])
 
     def waiting(self, shard: int) -> tuple[bool, int | None, int | None]:
         """Whether the key of a shard is there, and what is pending and what unread."""

@@ -10,7 +10,7 @@ import attrs
 
 from tests.chaos.actors import Actor
 from tests.chaos.plan import MOST_SHARDS
-from tests.chaos.stage import Stage
+from tests.chaos.stage import NotNow, Stage
 
 EVERY_SHARD = range(MOST_SHARDS)
 
@@ -87,6 +87,8 @@ def term(kind: str) -> Nemesis:
 
     def nemesis(stage: Stage, wound: Wound) -> Iterator[float]:
         actor = stage.idle(kind)
+        if not stage.ready(actor):
+            raise NotNow
         with hurting(stage, wound, actor):
             yield from ended(stage, actor)
             stage.start(actor)

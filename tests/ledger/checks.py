@@ -34,8 +34,7 @@ Checking: TypeAlias = Callable[[Ledger], Check]
 def nothing_lost(ledger: Ledger) -> Check:
     """Every acknowledged publish was handled, unless Redis itself forgot it in a fault that is known to do that."""
     missing = unhandled(ledger)
-    kept = {(each.shard, record) for each in ledger.remains for record in each.ids}
-    excused = {p for p in missing if (p.shard, p.id) not in kept and _may_be_lost(ledger, p.shard, p.id)}
+    excused = {*forgotten(ledger)} & {*missing}
     wrong = [
         f"{_record(p.shard, p.id)} ({p.producer} {p.number}) was acknowledged to the producer, never handled"
         for p in missing
@@ -181,6 +180,16 @@ def unhandled(ledger: Ledger) -> list[Publish]:
     return [p for p in ledger.published if (p.shard, p.id, p.producer, p.number) not in handled]
 
 
+def forgotten(ledger: Ledger) -> list[Publish]:
+    """Acknowledged publishes that Redis itself lost, as far as faults can explain it; handled before or not."""
+    kept = {(each.shard, record) for each in ledger.remains for record in each.ids}
+    return [
+        p
+        for p in ledger.published
+        if (p.shard, p.id) not in kept and any(fault.may_have_lost(p.shard, p.id) for fault in ledger.faults)
+    ]
+
+
 class _Caught:
     """A handler whose lease was looked at, and which a pause then fell upon: one for each pause, and at once after."""
 
@@ -230,10 +239,6 @@ def _by_shard(ledger: Ledger) -> Mapping[int, list[Tenure]]:
         if tenure.start < tenure.read_until:
             found[tenure.shard].append(tenure)
     return dict(sorted(found.items()))
-
-
-def _may_be_lost(ledger: Ledger, shard: int, record: Id) -> bool:
-    return any(fault.may_have_lost(shard, record) for fault in ledger.faults)
 
 
 def _forgotten(ledger: Ledger, before: Start, after: Start) -> bool:

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from streamshard.adapters.client.producer import Failure, Producer, Published
+from streamshard.adapters.client.producer import Failure, Fields, Producer, Published
 from streamshard.entrypoints.app import StreamApp
 from streamshard.entrypoints.demo.journal import Journal
-from streamshard.errors import MaybeWritten, RoutingExpired
+from streamshard.errors import MaybeWritten, NotFound, RoutingExpired
 
 ROUND_S = 0.05
 MOST_A_ROUND = 100
@@ -42,15 +42,18 @@ class Press:
         self._next = numbers.stop
         self._journal.note("sending", first=numbers.start, count=count)
         keys = [f"order-{number % KEYS}" for number in numbers]
-        records = [(key, {"by": self._name, "n": number}) for key, number in zip(keys, numbers, strict=True)]
+        records = [(key, self._fields(number)) for key, number in zip(keys, numbers, strict=True)]
         try:
             results = await self._orders.publish_many(records)
-        except RoutingExpired as expired:
+        except (RoutingExpired, NotFound) as expired:
             self._journal.note("failed", maybe=[], never=list(numbers), why=str(expired))
             await asyncio.sleep(PAUSE_S)
         else:
             self._note(list(zip(numbers, keys, results, strict=True)))
         await self._journal.kept()
+
+    def _fields(self, number: int) -> Fields:
+        return {"by": self._name, "n": number}
 
     def _note(self, results: list[tuple[int, str, Published | Failure]]) -> None:
         rows = [[n, key, r.shard, r.id, r.version] for n, key, r in results if isinstance(r, Published)]

@@ -5,10 +5,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
-from tests.ledger.checks import MILLI, Check
+from tests.ledger.checks import MILLI, Check, forgotten
 from tests.ledger.lines import FOREVER, Ledger, Row
 
 NANOS = 1_000_000_000
+LOSING = "failover-loss"
+"""The nemesis that has not done its work unless Redis forgot something."""
 
 
 @attrs.frozen
@@ -76,6 +78,8 @@ def void(ledger: Ledger, wanted: Collection[str], least: int, rate: float) -> It
     for name in sorted(wanted):
         if fired[name] < least:
             yield f"{name} came {fired[name]} times: at least {least} are needed"
+    if LOSING in wanted and not forgotten(ledger):
+        yield f"{LOSING}: no acknowledged write was lost"
     for kind, found in (("crash failovers", failovers(ledger)), ("graceful handoffs", handoffs(ledger))):
         if not found:
             yield f"no {kind} were measured: the machine was too busy, or they did not happen"
@@ -92,6 +96,7 @@ def figures(ledger: Ledger) -> Mapping[str, object]:
     return {
         "records published": len(ledger.published),
         "records handled": len({(start.shard, start.id) for start in ledger.starts}),
+        "acknowledged, then forgotten by Redis": len(forgotten(ledger)),
         "publishes in doubt": len(ledger.maybe),
         "records/s in calm": round(calm_rate(ledger)),
         "ownerships": len(ledger.tenures),
@@ -110,7 +115,8 @@ def _within(name: str, what: str, found: list[float], bound: float) -> Check:
 
 def _first_start(ledger: Ledger, crash: Row, shard: int) -> float:
     starts = (s.at for s in ledger.starts if s.shard == shard and s.at > crash["at"] and s.process != crash["who"])
-    return (next(starts, FOREVER) - crash["at"]) / MILLI
+    killed: int = crash["at"]
+    return (next(starts, FOREVER) - killed) / MILLI
 
 
 def _spread(found: list[float]) -> str:

@@ -36,7 +36,9 @@ def published(number: int, shard: int = 0, at: int = 10, **spoilt: Any) -> Publi
     return Publish(P, number, f"order-{number}", shard, (number, 0), 1, ms(at))._replace(**spoilt)
 
 
-def started(number: int, token: int = 5, process: str = A, at: int = 20, deliveries: int = 1, until: int = 99) -> Start:
+def started(  # noqa: PLR0913
+    number: int, token: int = 5, process: str = A, *, at: int = 20, deliveries: int = 1, until: int = 99
+) -> Start:
     return Start(0, (number, 0), P, number, deliveries, token, f"i-{process}", process, ms(at), ms(until))
 
 
@@ -247,10 +249,12 @@ def test_a_run_that_was_not_hard_is_void() -> None:
     calm = ({"kind": "phase", "at": 0, "name": "calm"}, {"kind": "phase", "at": ms(100), "name": "chaos"})
 
     assert list(void(spoilt(story=(*calm, crash(), leave())), ["consumer-kill"], 1, 10)) == []
-    assert list(void(spoilt(story=calm), ["consumer-kill", "scale"], 2, 500)) == [
+    assert list(void(spoilt(story=calm), ["consumer-kill", "scale", "failover-loss"], 2, 500)) == [
         "30 records/s were published in calm: at least 500 are needed",
         "consumer-kill came 1 times: at least 2 are needed",
+        "failover-loss came 0 times: at least 2 are needed",
         "scale came 0 times: at least 2 are needed",
+        "failover-loss: no acknowledged write was lost",
         "no crash failovers were measured: the machine was too busy, or they did not happen",
         "no graceful handoffs were measured: the machine was too busy, or they did not happen",
     ]
