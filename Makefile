@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test unit unit-again integration check clean
+.PHONY: demo test unit unit-again integration chaos check clean
 
 demo: .venv/demo.stamp
 	$(BIN)/streamshard demo
@@ -24,6 +24,11 @@ unit-again: .venv/dev.stamp
 
 integration: .venv/dev.stamp
 	$(PYTEST) tests/integration tests/exhaustive --dist worksteal $(PYTEST_ARGS)
+
+# Minutes of kill -9, cut connections and failovers; CHAOS_ARGS="--setting cluster --seed 7" repeats what failed.
+CHAOS_ARGS ?=
+chaos: .venv/dev.stamp
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
