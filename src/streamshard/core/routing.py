@@ -37,13 +37,18 @@ def route(protocol: str, key: bytes, shard_count: int) -> ShardIndex:
     Raises `InvalidRequest` for a protocol this version does not know, and for a count that no key can
     be routed over.
     """
+    return ShardIndex(placing(protocol, shard_count)(key, shard_count))
+
+
+def placing(protocol: str, shard_count: int) -> Callable[[bytes, int], int]:
+    """How ``protocol`` finds the shard of a key, for who has many keys to route; raises as `route` does."""
     place = PROTOCOLS.get(protocol)
     if place is None:
         known = ", ".join(sorted(PROTOCOLS))
         raise InvalidRequest(f"routingProtocol: {protocol!r} is unknown, use one of: {known}; or upgrade streamshard")
     if not 1 <= shard_count <= HASH_SPACE:
         raise InvalidRequest(f"shardCount: no key can be routed over {shard_count} shards, it takes 1 to {HASH_SPACE}")
-    return ShardIndex(place(key, shard_count))
+    return place
 
 
 def _murmur3_v1(key: bytes, shard_count: int) -> int:

@@ -28,7 +28,7 @@ def encode_fields(fields: Mapping[str | bytes, Value]) -> dict[bytes, bytes]:
     size = 0
     for name, value in fields.items():
         stored = value if type(value) is bytes else _value(name, value)
-        place = _name(name)
+        place = _name(name) if type(name) is not str or not name.isascii() else name.encode()
         record[place] = stored
         size += len(place) + len(stored)
     if len(record) < len(fields):
