@@ -32,11 +32,9 @@ MAY_SKIP = {
 ONLY_DECLARATIONS = {
     "actions": "what a session asks of its runtime: values without behaviour",
     "admin": "the operators' commands: values without behaviour",
-    "commands": "the members' commands: values without behaviour",
     "effects": "orders to Redis and their results: values without behaviour",
     "ports": "protocols: the contract tests of the adapters test them",
     "records": "orders to a shard's log and their results: values without behaviour",
-    "replies": "answers: values without behaviour",
     "settings": "an operator's choices: values without behaviour",
 }
 """Core modules without a test of their own, and why; `test_an_exempt_module_only_declares` holds them to it."""
