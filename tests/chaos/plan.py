@@ -52,6 +52,9 @@ class Plan:
     longest_stop: float = 10.0
     probes: int = 3
     rounds: int = 3
+    timed: bool = True
+    """Failovers and handoffs have to be measured; what was measured has to be quick in any case."""
+
     nemeses: tuple[str, ...] = ()
     """Those to be enabled; all that the setting has, if none is named."""
 

@@ -151,6 +151,7 @@ class Run:
     def __init__(self, stage: Stage, say: Callable[[str], None]) -> None:
         self._stage, self._plan, self._say = stage, stage.plan, say
         self._lateness = Lateness()
+        self._complaints = 0
         everything = nemeses_of(self._plan.setting)
         chosen = self._plan.nemeses or tuple(everything)
         unknown = sorted({*chosen} - {*everything})
@@ -200,7 +201,7 @@ class Run:
     def _crash_a_consumer(self) -> None:
         victim = self._stage.idle(CONSUMER)
         owned = [shard for shard, owner in self._stage.owners().items() if owner == victim.name]
-        self._lateness.take()
+        self._begin_to_measure()
         at, life = _NOW(), victim.life
         self._stage.kill(victim)
         self._stage.until(lambda: victim.name not in self._stage.owners().values(), "the dead one's shards to go on")
@@ -212,7 +213,7 @@ class Run:
     def _dismiss_a_consumer(self) -> None:
         victim = self._stage.idle(CONSUMER)
         owned = [shard for shard, owner in self._stage.owners().items() if owner == victim.name]
-        self._lateness.take()
+        self._begin_to_measure()
         at, life = _NOW(), victim.life
         self._stage.dismiss(victim)
         self._stage.until(lambda: self._stage.ended(victim), f"{victim.name} to end")
@@ -221,10 +222,15 @@ class Run:
         self._stage.start(victim)
         self._stage.until(self._stage.stable, "everybody to have a share after a restart")
 
+    def _begin_to_measure(self) -> None:
+        self._lateness.take()
+        self._complaints = self._stage.complaints()
+
     def _measured(self, kind: str, at: int, life: str, shards: list[int]) -> None:
-        late = self._lateness.take()
-        self._say(f"{kind} of {life}: shards {shards}, the machine was up to {late:.0f} ms late")
-        self._stage.story.note(kind, at=at, who=life, shards=shards, late_ms=late, blurred=late > BUSY_MS)
+        late, complaints = self._lateness.take(), self._stage.complaints() - self._complaints
+        blurred = late > BUSY_MS or complaints > 0
+        self._say(f"{kind} of {life}: shards {shards}, up to {late:.0f} ms late, {complaints} complaints")
+        self._stage.story.note(kind, at=at, who=life, shards=shards, late_ms=late, blurred=blurred)
 
     def _scale(self, shards: int) -> None:
         stage = self._stage
@@ -287,7 +293,7 @@ def judge(ledger: Ledger, plan: Plan, nemeses: tuple[str, ...]) -> Result:
         quick_failovers(ledger, BOUNDS),
         quick_handoffs(ledger, BOUNDS),
     )
-    return Result(checks, tuple(void(ledger, nemeses, plan.rounds, LEAST_RATE)), figures(ledger))
+    return Result(checks, tuple(void(ledger, nemeses, plan.rounds, LEAST_RATE, timed=plan.timed)), figures(ledger))
 
 
 def play(plan: Plan, folder: Path, say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)) -> Result:

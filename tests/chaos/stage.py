@@ -25,6 +25,7 @@ LOOK_EVERY_S = 0.05
 BY = {"requestedBy": "chaos", "reason": "a test"}
 COORDINATOR, CONSUMER, PRODUCER = "coordinator", "consumer", "producer"
 MODULES = {COORDINATOR: "streamshard", CONSUMER: "tests.ledger.consumer", PRODUCER: "tests.ledger.producer"}
+HELD_UP = " ms late"
 LISTENS = re.compile(r"listens on http://")
 
 
@@ -125,6 +126,10 @@ class Stage:
             yield
         finally:
             self._busy.difference_update(names)
+
+    def complaints(self) -> int:
+        """How often processes said so far that they were held up."""
+        return sum(HELD_UP in line for path in self.folder.glob("*.log") for line in path.read_text().splitlines())
 
     def ready(self, actor: Actor) -> bool:
         """Whether it is at work, and so far that it can be told to stop."""

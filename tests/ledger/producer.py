@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamshard.adapters.client.producer import Failure, Fields, Producer, Published
+from streamshard.core.values import Value
 from streamshard.entrypoints.app import StreamApp
 from streamshard.entrypoints.demo.journal import Journal
 from streamshard.errors import MaybeWritten, NotFound, RoutingExpired
@@ -53,7 +54,8 @@ class Press:
         await self._journal.kept()
 
     def _fields(self, number: int) -> Fields:
-        return {"by": self._name, "n": number}
+        fields: dict[str, Value] = {"by": self._name, "n": number}
+        return fields
 
     def _note(self, results: list[tuple[int, str, Published | Failure]]) -> None:
         rows = [[n, key, r.shard, r.id, r.version] for n, key, r in results if isinstance(r, Published)]
