@@ -14,10 +14,10 @@ from streamshard.testing.processes import Consumer
 GLANCE_MS = 250
 
 
-def settle(cluster: Cluster) -> None:
-    """I8, I11: heal everything, and wait no longer than promised; raises `Violation`."""
+def settle(cluster: Cluster, patience_ms: int = 0) -> None:
+    """I8, I11: heal everything, and wait no longer than promised and so much more; raises `Violation`."""
     heal(cluster)
-    for _ in range(-(-bound_ms(cluster) // GLANCE_MS)):
+    for _ in range(-(-(bound_ms(cluster) + patience_ms) // GLANCE_MS)):
         if not next(problems(cluster), None):
             return
         cluster.run(GLANCE_MS)

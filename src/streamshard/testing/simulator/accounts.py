@@ -7,11 +7,11 @@ import attrs
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.group import Holding
-from streamshard.core.ids import GroupName, ReshardingId, ShardIndex, Token
+from streamshard.core.ids import GroupKey, GroupName, RecordId, ReshardingId, ShardIndex, Token, stream_key
 from streamshard.core.invariants import stream_step_violations
 from streamshard.core.records import Access, Record
 from streamshard.core.stream import ShardPhase, StreamRecord
-from streamshard.testing.checkers import Books, Ledger, Marks, Violation
+from streamshard.testing.checkers import AnyGroup, Books, Ledger, Marks, Violation
 from streamshard.testing.processes import Command, Consumer, Run
 
 
@@ -23,36 +23,62 @@ class Accounts(Ledger):
     lost_by_redis: int = 0
     taken_away: int = 0
 
+    waived: dict[str, set[RecordId]] = attrs.field(factory=dict)
+    """What operators kept from being delivered: it may never come, or come late."""
+    meddled: set[str] = attrs.field(factory=set)
+    """Keys that operators changed: a failover may undo that."""
+    undone: set[str] = attrs.field(factory=set)
+    """Keys on which a failover may have brought an earlier life of the group back."""
+
     def hand(self, consumer: Consumer, run: Run, record: Record) -> None:
         """A handler takes a record."""
         self.again += record.id in self.handled.get(run.key, set())
+        if record.id in self.waived.get(run.key, set()):
+            self.handled.setdefault(run.key, set()).add(record.id)
         super().hand(consumer, run, record)
+        if run.key in self.undone:
+            self.handled.setdefault(run.key, set()).add(record.id)
+
+    def begin_anew(self, key: str) -> None:
+        """The group was destroyed on purpose."""
+        super().begin_anew(key)
+        self.undone.discard(key)
 
     def failed_over(self, key: str, world: MemoryStreams) -> None:
         """A shard is what its replica knew: records, acknowledgements, marks, or a retirement are undone."""
         self.lost_by_redis += self._forget_missing(key, world)
         fence = world.fences.get(key)
         self.lives[key] = (fence.generation or 0) if fence is not None else 0
+        self.handled.setdefault(key, set()).update(self.earlier.get(key, set()))
+        self.undone.add(key)
+        if key in self.meddled:
+            self.newest.pop(key, None)
 
     def operated(self, key: str, world: MemoryStreams) -> None:
         """An operator changed a key behind everybody's back."""
         self.taken_away += self._forget_missing(key, world)
+        self.meddled.add(key)
 
-    def not_to_come(self, key: str, records: Iterable[str]) -> None:
-        """These records, though there, will not be delivered any more."""
+    def not_to_come(self, key: str, records: Iterable[RecordId]) -> None:
+        """These records, though there, will perhaps not be delivered any more."""
+        self.meddled.add(key)
         for record in records:
-            if record not in self.handled.get(key, set()) and record in self.accepted.get(key, set()):
+            if record in self.accepted.get(key, set()) and record not in self.handled.get(key, set()):
                 self.accepted[key].discard(record)
                 self.taken_away += 1
+            self.waived.setdefault(key, set()).add(record)
+
+    def _settled(self, key: str, record: RecordId) -> None:
+        if record not in self.waived.get(key, set()):
+            super()._settled(key, record)
 
     def _forget_missing(self, key: str, world: MemoryStreams) -> int:
         stream = world.streams.get(key)
         there = {id_text(entry) for entry in stream.entries} if stream is not None else set()
-        accepted = self.accepted.get(key, set())
-        missing = {record for record in accepted - there if record not in self.handled.get(key, set())}
+        missing = self.accepted.get(key, set()) - there
         self.standing.pop(key, None)
-        accepted -= missing
-        return len(missing)
+        self.accepted[key] = self.accepted.get(key, set()) - missing
+        return len(missing - self.handled.get(key, set()))
 
 
 @attrs.define
@@ -63,6 +89,26 @@ class MarksOfLives(Marks):
     """The highest token of before the last failover."""
     anew: dict[tuple[str, GroupName], Token] = attrs.field(factory=dict)
     """The highest that was let through since, among those."""
+
+    strict: bool = True
+    """Clocks keep their promise: then nobody is told of an earlier grant after somebody else of a later one."""
+
+    def told(self, consumers: Iterable[Consumer]) -> None:
+        """I3: take in what consumers know of by now; nobody is told of a token that is not a later one."""
+        for consumer in consumers:
+            before = self.seen.get(consumer)
+            if not self.strict or before is consumer.session:
+                continue
+            for shard, hold in consumer.session.held.items():
+                known = before.held.get(shard) if before is not None else None
+                line = stream_key(consumer.key.prefix, shard), consumer.key.group
+                if known is None or known.token != hold.token:
+                    self._told(consumer, line, hold.token)
+        super().told(consumers)
+
+    def _told(self, consumer: Consumer, line: tuple[str, GroupName], token: Token) -> None:
+        if token <= self.highest.get(line, Token(0)) and line not in self.forgiven:
+            raise Violation(f"I3: {consumer.name} was told of {token} on {line[0]} after {self.highest[line]}")
 
     def failed_over(self, key: str, group: GroupName) -> None:
         """Between failovers a mark never goes back; this one was."""
@@ -84,7 +130,25 @@ class MarksOfLives(Marks):
 
 
 @attrs.define
-class LenientBooks(Books):
+class PatientBooks(Books):
+    """The books where a store forgets and the time of day jumps: what was written down may be taken back untold."""
+
+    forgot: bool = False
+
+    def lost_writes(self, key: GroupKey, record: AnyGroup | None) -> None:
+        """The store is back to an earlier commit; the fences, not the record, keep tokens from being used again."""
+        super().lost_writes(key, record)
+        self.forgot = True
+
+    def _issued(self, key: GroupKey, shard: ShardIndex, holding: Holding) -> None:
+        if self.forgot and holding.token <= self.highest.get((key, shard), Token(0)):
+            self.issued[key, shard, holding.token] = holding.instance
+            return
+        super()._issued(key, shard, holding)
+
+
+@attrs.define
+class LenientBooks(PatientBooks):
     """The books where clocks run faster or slower than promised: leases then mean nothing, tokens still do."""
 
     def _released(

@@ -1,9 +1,15 @@
 """The end of a run: the faults stop, and within a bound everything is well again, first with as little as it takes."""
 
+from streamshard.core.ids import stream_key
+from streamshard.core.stream import ShardPhase
 from streamshard.testing.checkers import Violation
+from streamshard.testing.cluster import KEY
 from streamshard.testing.recovery import settle
 from streamshard.testing.simulator.choices import ANY, act, one_of
 from streamshard.testing.simulator.world import STRANGER, World
+
+LOOKS_AFTER_RETIRED_KEYS_MS = 62_000
+"""How long it may take until a coordinator finds that a failover has brought a retired key back."""
 
 
 @act(ANY, ANY)
@@ -17,7 +23,7 @@ def a_core_is_healed(world: World, coordinator: int, member: int) -> bool:
     for consumer in [c for c in world.alive if c is not one_of(world.alive, member)] if world.alive else []:
         world.kill(consumer)
     world.coordinators = [core]
-    settle(world)
+    _settle(world)
     world.coordinators = everybody
     return True
 
@@ -25,7 +31,7 @@ def a_core_is_healed(world: World, coordinator: int, member: int) -> bool:
 @act()
 def members_stay(world: World) -> bool:
     """From now on: all is well, and whatever happens to others, no shard moves."""
-    settle(world)
+    _settle(world)
     world.network.at_most_lost = 1
     world.producing = True
     world.steady = dict(world.group.targets), world.books.moves
@@ -36,12 +42,24 @@ def members_stay(world: World) -> bool:
 def all_is_healed(world: World) -> bool:
     """Whoever stood in the middle of something goes on, and again all is well within the bound."""
     _no_more_faults(world)
-    settle(world)
+    _settle(world)
     world.hear_answers()
     world.stream_books.kept(world.stream)
     if world.steady not in (None, (dict(world.group.targets), world.books.moves)):
         raise Violation(f"I9: members stayed, and {world.steady[0]} became {dict(world.group.targets)}")
     return True
+
+
+def _settle(world: World) -> None:
+    settle(world, LOOKS_AFTER_RETIRED_KEYS_MS if _came_back(world) else 0)
+    if back := _came_back(world):
+        raise Violation(f"I5: {', '.join(back)} came back after retirement, and are not retired again")
+
+
+def _came_back(world: World) -> list[str]:
+    shards = world.stream.shards.values()
+    retired = [stream_key(KEY.prefix, shard.index) for shard in shards if shard.phase is ShardPhase.SEALED]
+    return [key for key in retired if key in world.world.streams]
 
 
 def _no_more_faults(world: World) -> None:

@@ -25,6 +25,8 @@ class Outcome:
     """What came of a run."""
 
     choices: list[Choice] = attrs.field(factory=list)
+    idle: set[int] = attrs.field(factory=set)
+    """Which of the choices changed nothing."""
     profile: str = ""
     seed: int = 0
     failure: str | None = None
@@ -85,6 +87,8 @@ class Play:
             world.events += 1
             if act.kind is not None:
                 world.faults[act.kind] += 1
+        else:
+            self.outcome.idle.add(len(self.outcome.choices) - 1)
         world.hear_answers()
         world.check()
 

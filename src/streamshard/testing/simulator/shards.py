@@ -14,7 +14,7 @@ from streamshard.testing.simulator.world import STRANGER, World
 T = TypeVar("T")
 
 
-@act(ANY, ended_by="a_shard_fails_over", lasts_ms=(50, 3_000))
+@act(ANY, ended_by="a_shard_fails_over", lasts_ms=(50, 15_000))
 def a_replica_stays_behind(world: World, which: int) -> bool:
     """From now on it hears of nothing."""
     known = sorted({*world.world.streams, *world.world.fences})

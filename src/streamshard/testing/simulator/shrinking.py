@@ -28,10 +28,15 @@ class Shrinker:
         before: list[Choice] = []
         while self.best != before and self._time_left():
             before = list(self.best)
-            self._leave_out()
+            self._leave_out_the_idle()
             self._merge()
+            self._leave_out()
             self._simplify()
         return self.best
+
+    def _leave_out_the_idle(self) -> None:
+        outcome = replay(self.best)
+        self._try([choice for number, choice in enumerate(outcome.choices) if number not in outcome.idle])
 
     def _leave_out(self) -> None:
         # ddmin: ever smaller pieces of what is left, from the end, where most of it is not needed
@@ -50,8 +55,8 @@ class Shrinker:
         place = 1
         while place + 1 < len(self.best) and self._time_left():
             first, second = self.best[place], self.best[place + 1]
-            if first[0] == second[0] == "go_on" and not first[2:]:
-                merged = "go_on", int(first[1]) + int(second[1]), *second[2:]
+            if first[0] == second[0] == "go_on":
+                merged = "go_on", int(first[1]) + int(second[1]), *first[2:], *second[2:]
                 if self._try([*self.best[:place], merged, *self.best[place + 2 :]]):
                     continue
             place += 1

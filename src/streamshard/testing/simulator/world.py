@@ -22,7 +22,7 @@ from streamshard.testing.cluster import KEY, OPERATOR, TRIM_EVERY_MS, Cluster
 from streamshard.testing.coordinating import RATES, CoordinatorProcess, RatedClock
 from streamshard.testing.network import Fate, Letter
 from streamshard.testing.processes import Command, Consumer, Run
-from streamshard.testing.simulator.accounts import Accounts, LenientBooks, MarksOfLives, StreamBooks
+from streamshard.testing.simulator.accounts import Accounts, LenientBooks, MarksOfLives, PatientBooks, StreamBooks
 from streamshard.testing.simulator.damage import DamagedStore, Damages, PatchyBackend, Reach, Reaches
 from streamshard.testing.stepping import SLEEPING, Errand, SteppedBackend, SteppedStore, T
 
@@ -75,8 +75,8 @@ class World(Cluster):
         self._newest: dict[InstanceId, Seq] = {}
         self._version: Version | None = None
         super().__init__(shards, coordinators, retention=retention)
-        self.ledger, self.marks = Accounts(), MarksOfLives()
-        self.books = LenientBooks() if illegal else self.books
+        self.ledger, self.marks = Accounts(), MarksOfLives(strict=not illegal)
+        self.books = LenientBooks() if illegal else PatientBooks()
         self._watch()
 
     # judges and history
