@@ -1,6 +1,7 @@
 """What nemeses share: a nemesis is a generator that hurts, yields how many seconds it lasts, and mends."""
 
 import contextlib
+import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -9,10 +10,11 @@ from typing import TypeAlias
 import attrs
 
 from tests.chaos.actors import Actor
-from tests.chaos.plan import MOST_SHARDS
+from tests.chaos.plan import LEASE_S, MOST_SHARDS
 from tests.chaos.stage import NotNow, Stage
 
 EVERY_SHARD = range(MOST_SHARDS)
+OUTLASTING_S = 1.5 * LEASE_S
 
 
 @attrs.define
@@ -68,14 +70,15 @@ def kill(kind: str, *, longest_away: float = 5.0) -> Nemesis:
 
 
 def stop(kind: str) -> Nemesis:
-    """SIGSTOP, and SIGCONT a while later."""
+    """SIGSTOP, and SIGCONT a while later: every second time only after the lease has long run out."""
+    turns = itertools.count()
 
     def nemesis(stage: Stage, wound: Wound) -> Iterator[float]:
         actor = stage.idle(kind)
         with hurting(stage, wound, actor):
             actor.signal(signal.SIGSTOP)
             try:
-                yield a_while(stage, 0.1, stage.plan.longest_stop)
+                yield a_while(stage, 0.1 if next(turns) % 2 else OUTLASTING_S, stage.plan.longest_stop)
             finally:
                 actor.signal(signal.SIGCONT)
 

@@ -27,7 +27,7 @@ ESSENTIAL = (
     "scale",
     "store-restore",
 )
-SHORT = Plan("sqlite", 10.0, seed=7, consumers=3, longest_stop=5.0, probes=1, rounds=1, nemeses=ESSENTIAL, timed=False)
+SHORT = Plan("sqlite", 10.0, seed=7, consumers=3, longest_stop=6.0, probes=1, rounds=1, nemeses=ESSENTIAL, timed=False)
 PLANS = [Plan(setting, seed=7) for setting in SETTINGS] if FULL else [SHORT]
 
 
