@@ -69,7 +69,8 @@ def _play(plan: Plan) -> int:
 
 def report(plan: Plan, result: Result) -> str:
     """The figures of a run, and what is wrong."""
-    lines = [f"chaos on {plan.setting}, seed {plan.seed}: {plan.seconds:g} s, {len(nemeses_of(plan.setting))} nemeses"]
+    nemeses = plan.nemeses or tuple(nemeses_of(plan.setting))
+    lines = [f"chaos on {plan.setting}, seed {plan.seed}: {plan.seconds:g} s, {len(nemeses)} nemeses"]
     lines += [f"  {name}: {figure}" for name, figure in result.figures.items()]
     for check in result.checks:
         lines.append(f"  {'ok  ' if check.ok else 'WRONG'} {check.name}: {check.told}")

@@ -34,7 +34,8 @@ Checking: TypeAlias = Callable[[Ledger], Check]
 def nothing_lost(ledger: Ledger) -> Check:
     """Every acknowledged publish was handled, unless Redis itself forgot it in a fault that is known to do that."""
     missing = unhandled(ledger)
-    excused = {*forgotten(ledger)} & {*missing}
+    kept = _kept(ledger)
+    excused = {p for p in missing if (p.shard, p.id) not in kept and _may_be_lost(ledger, p)}
     wrong = [
         f"{_record(p.shard, p.id)} ({p.producer} {p.number}) was acknowledged to the producer, never handled"
         for p in missing
@@ -181,13 +182,9 @@ def unhandled(ledger: Ledger) -> list[Publish]:
 
 
 def forgotten(ledger: Ledger) -> list[Publish]:
-    """Acknowledged publishes that Redis itself lost, as far as faults can explain it; handled before or not."""
-    kept = {(each.shard, record) for each in ledger.remains for record in each.ids}
-    return [
-        p
-        for p in ledger.published
-        if (p.shard, p.id) not in kept and any(fault.may_have_lost(p.shard, p.id) for fault in ledger.faults)
-    ]
+    """Acknowledged publishes that Redis itself lost, handled before or not, on the shards that are left."""
+    kept, left = _kept(ledger), {each.shard for each in ledger.remains if each.exists}
+    return [p for p in ledger.published if p.shard in left and (p.shard, p.id) not in kept and _may_be_lost(ledger, p)]
 
 
 class _Caught:
@@ -239,6 +236,14 @@ def _by_shard(ledger: Ledger) -> Mapping[int, list[Tenure]]:
         if tenure.start < tenure.read_until:
             found[tenure.shard].append(tenure)
     return dict(sorted(found.items()))
+
+
+def _kept(ledger: Ledger) -> frozenset[tuple[int, Id]]:
+    return frozenset((each.shard, record) for each in ledger.remains for record in each.ids)
+
+
+def _may_be_lost(ledger: Ledger, publish: Publish) -> bool:
+    return any(fault.may_have_lost(publish.shard, publish.id) for fault in ledger.faults)
 
 
 def _forgotten(ledger: Ledger, before: Start, after: Start) -> bool:
