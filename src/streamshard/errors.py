@@ -37,6 +37,9 @@ StreamshardError
 ├── LeaseLost                 stop: somebody else may own the shard
 ├── RoutingExpired            no routing that may still be used: wait for the coordinator
 ├── ListenerRejected          upgrade or mend the client: the coordinator will not serve it
+│   ├── Unauthenticated       log in: with another password, or with a new token
+│   └── Forbidden             ask for a role, or use an account that has it
+├── RateLimited               slow down: the error says for how long
 ├── NotWritten                safe to publish again
 └── MaybeWritten              publishing again may duplicate
 """
@@ -263,6 +266,25 @@ class ListenerRejected(StreamshardError):
     """The coordinator refuses this client for good; the message says what to upgrade or mend."""
 
     code = "LISTENER_REJECTED"
+
+
+class Unauthenticated(ListenerRejected):
+    """The coordinator wants to know who asks, and what was shown does not prove it: log in (again)."""
+
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(ListenerRejected):
+    """The caller is known, and may not do this."""
+
+    code = "FORBIDDEN"
+
+
+class RateLimited(StreamshardError):
+    """Too many of its kind: again after as many seconds as ``details`` say under ``retryAfterSeconds``."""
+
+    code = "RATE_LIMIT_EXCEEDED"
+    retryable = True
 
 
 class NotWritten(StreamshardError):

@@ -57,8 +57,17 @@ class Heartbeat:
     client_version: str | None = None
     late: Millis | None = None
     """By how much it left after its time; for display."""
+    principal: str | None = None
+    """The account that speaks; None where nobody asks who it is. Set by the door that it came through."""
     legacy: bool = False
     """Set by the coordinator for a client without an instance, once it has been given one."""
+
+    def spoken_by(self, principal: str) -> "Heartbeat":
+        """The same heartbeat, with who says it."""
+        other = object.__new__(Heartbeat)
+        other.__dict__.update(self.__dict__)
+        other.__dict__["principal"] = principal
+        return other
 
     def again(
         self, seq: Seq, request_id: str, available: int, progress: tuple[ShardProgress, ...], late: Millis | None

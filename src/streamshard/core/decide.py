@@ -30,6 +30,8 @@ def decide(record: GroupRecord, rows: Rows, beat: Heartbeat, context: Context, s
     unspeakable = _unspeakable(record, beat)
     if unspeakable is not None:
         return unspeakable
+    if membership.is_impostor(record.members.get(beat.member), beat):
+        return _fenced(Fence.STALE, f"'{beat.member}' speaks through another account: join as a new instance")
     claim, version = correction.judge(record, beat, context.mac_key)
     if claim is Claim.LOST:
         lineage = version.lineage if version is not None else None

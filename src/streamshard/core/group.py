@@ -61,6 +61,8 @@ class Member:
     """Claims of unknown versions in a row; the third fences the sender."""
     ended_at: WallMillis | None = None
     """When it became terminal; only for tidying up."""
+    principal: str | None = None
+    """The account that this life speaks through; no other one may speak for it."""
 
     @property
     def live(self) -> bool:

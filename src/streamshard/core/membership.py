@@ -53,8 +53,16 @@ def admit(record: GroupRecord, beat: Heartbeat, instance: InstanceId, context: C
         legacy=beat.legacy,
         advertised_url=beat.advertised_url,
         client_version=beat.client_version,
+        principal=beat.principal,
     )
     return attrs.evolve(record, group_epoch=epoch, members={**record.members, member.id: member})
+
+
+def is_impostor(member: Member | None, beat: Heartbeat) -> bool:
+    """Another account speaks for this very life; where one of the two is unknown, nobody can tell."""
+    if member is None or member.instance != beat.instance:
+        return False
+    return None not in (member.principal, beat.principal) and member.principal != beat.principal
 
 
 def refresh(record: GroupRecord, beat: Heartbeat) -> GroupRecord:
@@ -67,6 +75,7 @@ def refresh(record: GroupRecord, beat: Heartbeat) -> GroupRecord:
         max_concurrency=beat.max_concurrency,
         advertised_url=beat.advertised_url,
         client_version=beat.client_version,
+        principal=beat.principal or member.principal,
     )
     return record if said == member else _put(record, said)
 

@@ -1,4 +1,4 @@
-"""What ``streamshard serve`` is told: arguments before environment before defaults, every value checked."""
+"""What ``streamshard serve`` is told: arguments before environment before a file before defaults, all checked."""
 
 import ipaddress
 import re
@@ -13,6 +13,16 @@ from streamshard.core.ids import Millis
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.metrics_recorder import Detail
+from streamshard.entrypoints.options import Found, Option, Sources
+from streamshard.entrypoints.security.settings import (
+    ACCOUNTS_TOML,
+    SecuritySettings,
+    limit_in,
+    metrics_access,
+    networks,
+    path,
+    secret_in,
+)
 from streamshard.errors import ConfigurationError
 
 Value = TypeVar("Value")
@@ -22,43 +32,21 @@ MEMORY = "memory:"
 SQLITE = "sqlite:///"
 
 
-@attrs.frozen
-class Option:
-    """One thing that can be chosen: its argument, its default, and what it is for."""
-
-    name: str
-    default: str
-    help: str
-
-    @property
-    def argument(self) -> str:
-        """As typed on the command line."""
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """As set in the environment."""
-        return "STREAMSHARD_" + self.name.upper()
-
-    @property
-    def file_variable(self) -> str | None:
-        """Names a file that holds the value, where that may be a secret."""
-        return f"{self.variable}_FILE" if self.name in ("store", "redis") else None
-
-
 OPTIONS = (
-    Option("host", "127.0.0.1", "Address to listen on; a loopback one while there are no accounts."),
+    Option("host", "127.0.0.1", "IP address to listen on; a loopback one while there are no accounts."),
     Option("port", "8080", "Port to listen on; 0 takes a free one."),
     Option(
         "store",
         "sqlite:///streamshard.db",
         "Where metadata is kept: sqlite:///PATH, a Redis as for --redis, or memory: to try things.",
+        in_file=True,
     ),
     Option(
         "redis",
         "redis://127.0.0.1:6379",
         "The Redis with the shards: redis://HOST:PORT, rediss:// for TLS, unix://PATH, redis+cluster://HOST:PORT,…, "
         "redis+sentinel://HOST:PORT,…/MASTER, or memory: to try things.",
+        in_file=True,
     ),
     Option("lease", "15s", "How long a member may read without a heartbeat."),
     Option("heartbeat", "3s", "How often members renew."),
@@ -69,7 +57,23 @@ OPTIONS = (
     Option("default_shards", "12", "Shards of a stream that is created without a count."),
     Option("metrics_members", "200", "Members of a group up to which metrics show each one; 0 shows none."),
     Option("metrics_shards", "10000", "Shards of a group up to which metrics show each one; 0 shows none."),
+    Option("accounts", "none", "TOML file with the accounts; it is read again when it changes."),
+    Option("token_secret_file", "none", "File with the secret that tokens are signed with: at least 32 bytes."),
+    Option("token_lifetime", "168h", "How long a token is one."),
+    Option("revoked_tokens", "none", "File for the tokens that were taken back; made if it is not there."),
+    Option("login_limit", "10/1m", "Failed logins of one name from one host; off lets everybody try for ever."),
+    Option("admin_limit", "off", "Changes to one group by one account, such as 30/1m."),
+    Option("trusted_proxies", "none", "Networks whose X-Forwarded-For is believed, with commas between them."),
+    Option("metrics_access", "read", "Who gets /metrics where there are accounts: read or open."),
+    Option("tls_cert", "none", "File with the server's certificate, and those between it and its authority."),
+    Option("tls_key", "none", "File with the certificate's private key."),
 )
+
+SECRETS = (
+    Option("accounts_toml", "none", "The accounts themselves, instead of a file with them.", secret=True),
+    Option("token_secret", "none", "The secret itself, instead of a file with it.", secret=True),
+)
+"""Read from the environment alone."""
 
 
 @attrs.frozen
@@ -84,12 +88,14 @@ class ServeSettings:
     default_shards: int = 12
     detail: Detail = attrs.field(factory=Detail)
     trim_every_ms: Millis = Millis(10_000)
+    security: SecuritySettings = attrs.field(factory=SecuritySettings)
 
 
 def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
     """Raise `ConfigurationError` naming every option to mend, with what it may be."""
     reader = _Reader(arguments, environment)
-    host = reader.read("host", _loopback)
+    security = _security(reader, environment)
+    host = reader.read("host", _address if security.has_accounts else _loopback)
     port = reader.read("port", _whole(0, 65_535))
     store = reader.read("store", _store_url)
     redis = reader.read("redis", _redis_url)
@@ -117,39 +123,30 @@ class _Reader:
     """Finds each option's text and gathers what is wrong, so that all of it is told at once."""
 
     def __init__(self, arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> None:
-        self._arguments = arguments
-        self._environment = environment
-        self.problems: list[str] = []
+        self._sources = Sources(OPTIONS, arguments, environment)
+        self.problems = self._sources.problems
 
     def read(self, name: str, parse: Callable[[str], Value]) -> Value:
         option = next(option for option in OPTIONS if option.name == name)
-        text, source = self._text(option)
+        found = self._sources.find(option)
         try:
-            return parse(self._in_file(text) if source == option.file_variable else text)
+            return parse(found.text)
         except ValueError as error:
-            self.problems.append(f"{source}: {error}")
+            self.problems.append(f"{found.source}: {error}")
             return parse(option.default)
 
-    def _in_file(self, path: str) -> str:
-        try:
-            return redis_url.read_password(path)
-        except OSError as error:
-            raise ValueError(f"the file can't be read: {error.strerror}") from None
 
-    def _text(self, option: Option) -> tuple[str, str]:
-        argument = self._arguments.get(option.name)
-        if argument is not None:
-            return argument, option.argument
-        variable = self._environment.get(option.variable, "")
-        file = option.file_variable
-        if file is not None and (path := self._environment.get(file, "")):
-            if variable:
-                self.problems.append(f"{file}: is set beside {option.variable}: unset one of them")
-            return path, file
-        # Kubernetes sets STREAMSHARD_PORT=tcp://… in every pod beside a service called "streamshard".
-        if variable and not (option.name == "port" and variable.startswith("tcp://")):
-            return variable, option.variable
-        return option.default, option.argument
+def shown(found: Found) -> str:
+    """An option's text as it may be printed: no secret, and no password within a URL."""
+    if found.option.secret:
+        return found.text if found.text == found.option.default else "***"
+    if found.option.name not in _URLS:
+        return found.text
+    try:
+        _URLS[found.option.name](found.text)
+    except ValueError:
+        return "(not shown: it is no such URL, and may hold a password)"
+    return without_password(found.text)
 
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)?")
@@ -174,19 +171,56 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-def _loopback(text: str) -> str:
-    if text == "localhost":
-        return "127.0.0.1"
+def _security(reader: "_Reader", environment: Mapping[str, str]) -> SecuritySettings:
+    def seconds(text: str) -> float:
+        return duration(text) / 1000
+
+    found = SecuritySettings(
+        accounts=reader.read("accounts", path),
+        accounts_toml=environment.get(ACCOUNTS_TOML) or None,
+        secret=reader.read("token_secret_file", lambda file: secret_in(file, environment)),
+        token_lifetime_s=max(1, int(reader.read("token_lifetime", seconds))),
+        revoked=reader.read("revoked_tokens", path),
+        logins=reader.read("login_limit", limit_in(seconds)),
+        changes=reader.read("admin_limit", limit_in(seconds)),
+        proxies=reader.read("trusted_proxies", networks),
+        open_metrics=reader.read("metrics_access", metrics_access),
+        certificate=reader.read("tls_cert", path),
+        key=reader.read("tls_key", path),
+    )
+    reader.problems += () if reader.problems else _at_odds(found)
+    return found
+
+
+def _at_odds(found: SecuritySettings) -> list[str]:
+    problems = []
+    if found.accounts is not None and found.accounts_toml is not None:
+        problems.append(f"--accounts: is set beside {ACCOUNTS_TOML}: unset one of them")
+    if found.has_accounts and found.secret is None:
+        problems.append(
+            "--token-secret-file: is needed with accounts: name a file with at least 32 bytes that nobody can guess, "
+            "such as `openssl rand -hex 32` makes"
+        )
+    if (found.certificate is None) != (found.key is None):
+        problems.append("--tls-cert: goes with --tls-key: set both, or none")
+    return problems
+
+
+def _address(text: str) -> str:
     try:
-        inside = ipaddress.ip_address(text).is_loopback
+        return "127.0.0.1" if text == "localhost" else str(ipaddress.ip_address(text))
     except ValueError:
         raise ValueError(f"must be an IP address such as 127.0.0.1, not {text!r}") from None
-    if not inside:
+
+
+def _loopback(text: str) -> str:
+    address = _address(text)
+    if not ipaddress.ip_address(address).is_loopback:
         raise ValueError(
-            f"{text} can be reached from other machines, and this version has no accounts to let in only whom you "
-            "trust: accounts come first, so use 127.0.0.1 or ::1"
+            f"{text} can be reached from other machines, and there are no accounts to let in only whom you "
+            "trust: accounts come first (--accounts FILE), else use 127.0.0.1 or ::1"
         )
-    return text
+    return address
 
 
 def _store_url(text: str) -> str:
@@ -210,6 +244,9 @@ def _redis_url(text: str) -> str:
         raise ValueError(f"must be memory:, or begin with {', '.join(f'{s}://' for s in redis_url.SCHEMES)}")
     redis_url.read(text)
     return text
+
+
+_URLS: Mapping[str, Callable[[str], str]] = {"store": _store_url, "redis": _redis_url}
 
 
 def _names_redis(text: str) -> bool:

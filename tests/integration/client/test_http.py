@@ -20,11 +20,11 @@ from streamshard.entrypoints.http.replies import routing_body, routing_tag
 from streamshard.errors import (
     Conflict,
     GroupNotFound,
-    ListenerRejected,
     StateConflict,
     StoreUnavailable,
     StreamNotFound,
     StreamshardError,
+    Unauthenticated,
 )
 from tests.integration.client.script import FIRST_GENERATION, ORDERS, reply, routing
 from tests.integration.http.service import running
@@ -159,7 +159,7 @@ class TestWire:
             ("STREAM_NOT_FOUND", StreamNotFound),
             ("STATE_VERSION_CONFLICT", StateConflict),
             ("METADATA_STORE_UNAVAILABLE", StoreUnavailable),
-            ("UNAUTHENTICATED", ListenerRejected),
+            ("UNAUTHENTICATED", Unauthenticated),
             ("SOMETHING_NEW", StreamshardError),
         ],
     )

@@ -32,6 +32,8 @@ ALLOWED = {
     "/coord/v1/streams/p/route": "GET, HEAD",
     "/coord/v1/streams/p/watch": "GET, HEAD",
     "/coord/v1/heartbeats": "POST",
+    "/coord/v1/auth/login": "POST",
+    "/coord/v1/auth/revoke": "POST",
     "/coord/v1/streams/p/groups/g": "DELETE, GET, HEAD, POST",
     "/coord/v1/streams/p/groups/g/scale": "POST",
     "/coord/v1/streams/p/groups/g/producer-routing": "GET, HEAD",

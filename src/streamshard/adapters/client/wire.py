@@ -186,8 +186,6 @@ def _kinds(kind: type[StreamshardError]) -> Iterator[type[StreamshardError]]:
 _BY_CODE: dict[str, type[StreamshardError]] = {
     **{kind.code: kind for kind in reversed([*_kinds(StreamshardError)]) if "code" in vars(kind)},
     errors.StateConflict.code: errors.StateConflict,
-    "UNAUTHENTICATED": errors.ListenerRejected,
-    "FORBIDDEN": errors.ListenerRejected,
 }
 
 

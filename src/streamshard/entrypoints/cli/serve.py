@@ -9,23 +9,26 @@ from typing import Any, TypeVar
 import click
 
 from streamshard.entrypoints.cli.failures import ExitCode, Failure
+from streamshard.entrypoints.options import CONFIG
 from streamshard.entrypoints.settings import OPTIONS, serve_settings
 from streamshard.errors import ConfigurationError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _options(command: Command) -> Command:
+def settings_options(command: Command) -> Command:
+    """``--config``, and an option for each setting."""
     for option in reversed(OPTIONS):
-        # Defaults and the environment are settings.py's business: it says where a bad value came from.
+        # Defaults and the environment are options.py's business: it says where a bad value came from.
         variables = " or ".join(filter(None, (option.variable, option.file_variable)))
-        told = f"{option.help} [env: {variables}; default: {option.default}]"
+        told = f"{option.help} [env: {variables}; default: {option.default or 'none'}]"
         command = click.option(option.argument, option.name, help=told)(command)
-    return command
+    told = "A TOML file with settings, by the names of the options. [env: STREAMSHARD_CONFIG]"
+    return click.option("--config", CONFIG, metavar="FILE", help=told)(command)
 
 
 @click.command()
-@_options
+@settings_options
 def serve(**given: str | None) -> None:
     """Run a coordinator until it is told to stop (SIGTERM or Ctrl-C)."""
     try:

@@ -1,8 +1,5 @@
 """The handlers that change something: streams, groups, reshardings."""
 
-import json
-import logging
-
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http import wire
 from streamshard.entrypoints.http.answers import Scaled
@@ -15,8 +12,6 @@ from streamshard.entrypoints.http.replies import (
     stream_summary,
 )
 from streamshard.entrypoints.http.views import Views
-
-audit = logging.getLogger("streamshard.audit")
 
 
 class Admin:
@@ -34,7 +29,6 @@ class Admin:
         author = wire.author(body, request.idempotency())
         default, limit = self._settings.default_shard_count, self._settings.max_shard_count
         record = await self._coordinator.create_stream(body.command(prefix, author, default, limit))
-        _note("stream created", stream=prefix, shards=record.routed_count, by=body.requested_by)
         return json_reply(201, stream_summary(record))
 
     async def amend_stream(self, request: Request) -> Reply:
@@ -43,7 +37,6 @@ class Admin:
         body = wire.decode_amend_stream(request.body)
         author = wire.author(body, request.idempotency())
         record = await self._coordinator.amend_stream(body.command(prefix, author))
-        _note("stream amended", stream=prefix, retention=body.retention, by=body.requested_by, reason=body.reason)
         return json_reply(200, await self._views.whole(record))
 
     async def delete_stream(self, request: Request) -> Reply:
@@ -52,7 +45,6 @@ class Admin:
         body = wire.decode_delete(request.body)
         author = wire.author(body, request.idempotency())
         facts = await self._coordinator.delete_stream(body.stream_command(prefix, author))
-        _note("stream deleted", stream=prefix, by=body.requested_by, reason=body.reason)
         return json_reply(200, stream_facts_answer(facts))
 
     async def scale_stream(self, request: Request) -> Reply:
@@ -68,7 +60,6 @@ class Admin:
         # Asked first: once the scale is committed nothing may fail any more.
         groups = sorted((await self._coordinator.stream(prefix)).groups)
         migration = await self._coordinator.scale(command)
-        _note("stream scaled", stream=prefix, shards=command.target, by=body.requested_by, reason=body.reason)
         scaled = Scaled(
             stream_prefix=prefix,
             target_shard_count=command.target,
@@ -83,7 +74,6 @@ class Admin:
         body = wire.decode_create_group(request.body)
         author = wire.author(body, request.idempotency())
         view = await self._coordinator.create_group(body.command(key, author, self._settings.max_shard_count))
-        _note("group created", stream=key.prefix, group=key.group, by=body.requested_by)
         return json_reply(201, group_answer(view, None, self._settings.timing.heartbeat_ms))
 
     async def delete_group(self, request: Request) -> Reply:
@@ -92,7 +82,6 @@ class Admin:
         body = wire.decode_delete(request.body)
         author = wire.author(body, request.idempotency())
         facts = await self._coordinator.delete_group(body.group_command(key, author))
-        _note("group deleted", stream=key.prefix, group=key.group, by=body.requested_by, reason=body.reason)
         return json_reply(200, group_facts_answer(facts, None))
 
     async def scale_group(self, request: Request) -> Reply:
@@ -107,7 +96,6 @@ class Admin:
         )
         await self._views.require_group(key)
         migration = await self._coordinator.scale(command)
-        _note("stream scaled", stream=key.prefix, shards=command.target, by=body.requested_by, reason=body.reason)
         return json_reply(202, migration_answer(migration))
 
     async def amend(self, request: Request) -> Reply:
@@ -118,7 +106,6 @@ class Admin:
         command = body.command(key.prefix, author, resharding)
         await self._views.require_group(key)
         migration = await self._coordinator.amend(command)
-        _note("resharding amended", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
         return json_reply(200, migration_answer(migration))
 
     async def rollback(self, request: Request) -> Reply:
@@ -128,11 +115,4 @@ class Admin:
         author = wire.author(body, request.idempotency())
         await self._views.require_group(key)
         migration = await self._coordinator.rollback(body.command(key.prefix, author, resharding))
-        _note("resharding rolled back", stream=key.prefix, id=resharding, by=body.requested_by, reason=body.reason)
         return json_reply(202, migration_answer(migration))
-
-
-def _note(event: str, **fields: object) -> None:
-    # Quoted as JSON, so that no value can look like another field or another line.
-    told = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
-    audit.info("%s %s", event, told)

@@ -36,6 +36,23 @@ class Problem(Answer, frozen=True):
     details: dict[str, Any] | None
 
 
+class TokenAnswer(Answer, frozen=True):
+    """A token, and for how long it is one."""
+
+    access_token: str
+    token_type: str
+    expires_at: Moment
+    expires_in_seconds: Count
+    roles: list[str]
+
+
+class Revoked(Answer, frozen=True):
+    """A token that is not accepted any more; lasting: also not by others who keep their list in the same file."""
+
+    token_id: str
+    lasting: bool
+
+
 class ShardRef(Answer, frozen=True):
     """A shard, by its index."""
 

@@ -1,6 +1,7 @@
 """The ASGI application: routes on the raw path, one error shape, the heartbeat ahead of the router."""
 
 import contextlib
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -24,7 +25,6 @@ from streamshard.entrypoints.http.exchange import (
     Reply,
     Request,
     raw_path,
-    read_body,
     request_id,
     send_reply,
 )
@@ -36,7 +36,9 @@ from streamshard.entrypoints.http.faults import (
     error_headers,
     http_status,
 )
+from streamshard.entrypoints.http.gate import Gate
 from streamshard.entrypoints.http.grafana import Grafana
+from streamshard.entrypoints.http.login import Access
 from streamshard.entrypoints.http.members import Members
 from streamshard.entrypoints.http.metrics import Metrics
 from streamshard.entrypoints.http.metrics_recorder import OTHER, Recorder, now
@@ -47,9 +49,11 @@ from streamshard.entrypoints.http.operations import (
     HEARTBEAT,
     MIGRATION,
     MONITORING,
+    OPERATIONS,
     ROOT,
     STREAM,
     WATCHED,
+    Operation,
 )
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.http.views import Probes, Views
@@ -60,30 +64,45 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Request], Awaitable[Reply]]
 Methods = Mapping[str, Handler]
+Listener = Callable[[Scope, Receive, Send, str], Awaitable[None]]
 Guard = Callable[[Scope], None]
 Lifespan = Callable[[Any], contextlib.AbstractAsyncContextManager[None]]
 
 _SHOWN_OF_A_PATH = 200
 
 
-def create_app(
+def create_app(  # noqa: PLR0913  # what an application is put together from, all but one by name
     coordinator: Coordinator,
     *,
     traffic: Traffic | None = None,
     guard: Guard = refuse_other_sites,
     lifespan: Lifespan | None = None,
     inspector: StreamInspector | None = None,
+    gate: Gate | None = None,
 ) -> ASGIApp:
     """The coordinator as an ASGI application.
 
     ``traffic`` is shared with a `Ticker`, so that ticks let requests pass, and counts what is answered;
     ``guard`` raises for requests that are not even looked at; ``lifespan`` runs around the application
     where it is the outermost one (a mounted application's host runs its own); without an ``inspector``
-    nothing can be told of what is in the shards, and those who ask are answered 503.
+    nothing can be told of what is in the shards, and those who ask are answered 503; ``gate`` decides who
+    may do what, and without one everybody may do everything.
     """
     traffic = traffic or Traffic()
     members = Members(coordinator, traffic.recorder)
-    return _App(resources(coordinator, traffic, inspector, members), members, traffic, guard, lifespan)
+    gate = gate or Gate(coordinator_id=coordinator.settings.coordinator_id)
+    table = resources(coordinator, traffic, inspector, members, gate)
+    return _App(_router(table, traffic, gate, lifespan), _listener(members, gate), members, traffic, guard)
+
+
+def _listener(members: Members, gate: Gate) -> Listener:
+    return members.answer if gate.identities is None else functools.partial(members.answer_known, gate)
+
+
+def _router(table: Mapping[str, Methods], traffic: Traffic, gate: Gate, lifespan: Lifespan | None) -> Router:
+    made = {path: _Resource(path, methods, traffic.recorder, gate) for path, methods in table.items()}
+    routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
+    return Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
 
 
 def resources(
@@ -91,6 +110,7 @@ def resources(
     traffic: Traffic,
     inspector: StreamInspector | None = None,
     members: Members | None = None,
+    gate: Gate | None = None,
 ) -> Mapping[str, Methods]:
     """Every path template with what may be done to it; `operations` says the same in words."""
     members = members or Members(coordinator, traffic.recorder)
@@ -99,6 +119,7 @@ def resources(
     return {
         **_administered(coordinator, traffic, views),
         HEARTBEAT: {"POST": members.heartbeat},
+        **_entered(Access(gate or Gate())),
         **_monitored(Monitor(coordinator, monitoring, views), views),
         **_drawn(Grafana(coordinator, monitoring)),
         **_outside(Probes(coordinator, traffic), Metrics(coordinator, traffic, inspector), Docs()),
@@ -127,6 +148,10 @@ def _administered(coordinator: Coordinator, traffic: Traffic, views: Views) -> d
         MIGRATION: {"GET": views.migration, "POST": admin.amend},
         MIGRATION + "/rollback": {"POST": admin.rollback},
     }
+
+
+def _entered(access: Access) -> dict[str, Methods]:
+    return {ROOT + "/auth/login": {"POST": access.login}, ROOT + "/auth/revoke": {"POST": access.revoke}}
 
 
 def _monitored(monitor: Monitor, views: Views) -> dict[str, Methods]:
@@ -190,41 +215,43 @@ register_url_convertor("streamshard_segment", _Segment())
 class _Resource:
     """One path and its methods."""
 
-    def __init__(self, path: str, methods: Methods, recorder: Recorder) -> None:
+    def __init__(self, path: str, methods: Methods, recorder: Recorder, gate: Gate) -> None:
         served = {**methods, "HEAD": methods["GET"]} if "GET" in methods else dict(methods)
-        self._methods = {name: (handler, recorder.route(path, name)) for name, handler in served.items()}
+        self._methods = {
+            name: (handler, recorder.route(path, name), _described(path, name)) for name, handler in served.items()
+        }
+        self._gate = gate
         self._unserved = recorder.route(path, OTHER)
         self._allowed = tuple(sorted(self._methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, call the handler, send what it answers; errors are raised through."""
+        """Let the gate look, call the handler, send what it answers; errors are raised through."""
         served = self._methods.get(scope["method"])
         if served is None:
             scope[SEEN].append(self._unserved)
             raise MethodNotAllowed(self._allowed)
-        handler, seen = served
+        handler, seen, operation = served
         scope[SEEN].append(seen)
         began = now()
-        body = await read_body(scope, receive)
-        reply = await handler(Request(scope, scope["path_params"], body, receive))
+        reply = await self._gate.serve(scope, receive, operation, handler, scope["path_params"])
         await send_reply(send, reply, scope[TAG])
         seen.answered(reply.status, now() - began)
+
+
+_DESCRIBED: dict[tuple[str, str], Operation] = {(each.path, each.method): each for each in OPERATIONS}
+
+
+def _described(path: str, method: str) -> Operation:
+    """What is said of it; nothing is served of which it is not said what it takes to be let in."""
+    return _DESCRIBED[path, "GET" if method == "HEAD" else method]
 
 
 class _App:
     """The outermost layer: request ids, errors, and who is still being answered."""
 
-    def __init__(
-        self,
-        table: Mapping[str, Methods],
-        members: Members,
-        traffic: Traffic,
-        guard: Guard,
-        lifespan: Lifespan | None,
-    ) -> None:
-        made = {path: _Resource(path, methods, traffic.recorder) for path, methods in table.items()}
-        routes = [Route(path.replace("}", ":streamshard_segment}"), resource) for path, resource in made.items()]
-        self._router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    def __init__(self, router: Router, answer: Listener, members: Members, traffic: Traffic, guard: Guard) -> None:
+        self._router = router
+        self._answer = answer
         self._members = members
         self._traffic = traffic
         self._guard = guard
@@ -261,7 +288,7 @@ class _App:
         path = raw_path(scope).decode("latin-1")
         local = path.removeprefix(scope.get("root_path", ""))
         if scope["method"] == "POST" and self._members.listen(local):
-            return self._members.answer(scope, receive, send, local)
+            return self._answer(scope, receive, send, local)
         return self._router({**scope, "path": path}, receive, send)
 
 

@@ -17,7 +17,8 @@ from streamshard.entrypoints.http.decoding import INT_LIMIT, Decoder
 from streamshard.entrypoints.http.exchange import Reply, Request
 from streamshard.entrypoints.http.heartbeats import HeartbeatBody, Refused, encode_reply, rejected
 from streamshard.entrypoints.http.metrics_recorder import HeartbeatRecorder, now
-from streamshard.errors import InvalidRequest
+from streamshard.entrypoints.security.roles import Caller
+from streamshard.errors import Forbidden, InvalidRequest
 
 MOST_HEARTBEATS = 1_000
 
@@ -59,7 +60,7 @@ class Batches:
     async def heartbeats(self, request: Request) -> Reply:
         """POST ``/heartbeats``."""
         timing, began = self._coordinator.settings.timing, now()
-        asked = [_understood(bytes(item), timing) for item in _decode(request.body).heartbeats]
+        asked = [_understood(bytes(item), timing, request.caller) for item in _decode(request.body).heartbeats]
         replies = [item if isinstance(item, HeartbeatReply) else None for item in asked]
         waiting = [(position, item) for position, item in enumerate(asked) if isinstance(item, _Asked)]
         # Each join and each goodbye changes the record: at the same time they would only fail for each other.
@@ -85,7 +86,7 @@ _decode = Decoder(BatchBody)
 _decode_item = Decoder(ItemBody)
 
 
-def _understood(item: bytes, timing: Timing) -> _Asked | HeartbeatReply:
+def _understood(item: bytes, timing: Timing, caller: Caller) -> _Asked | HeartbeatReply:
     try:
         body = _decode_item(item)
         body.complete()
@@ -93,8 +94,12 @@ def _understood(item: bytes, timing: Timing) -> _Asked | HeartbeatReply:
         member = check_member(body.member_id)
     except InvalidRequest as refusal:
         return _spoilt(item, refusal.message, timing)
+    if not caller.reaches(key.prefix):
+        raise Forbidden(f"account '{caller.name}' is confined to other streams than '{key.prefix}'")
     command = body.command(member)
-    return rejected(body, member, command, timing) if isinstance(command, Refused) else _Asked(key, command)
+    if isinstance(command, Refused):
+        return rejected(body, member, command, timing)
+    return _Asked(key, command if caller.name is None else command.spoken_by(caller.name))
 
 
 def _spoilt(item: bytes, why: str, timing: Timing) -> HeartbeatReply:

@@ -11,7 +11,7 @@ import ipaddress
 from starlette.types import Scope
 
 from streamshard.entrypoints.http.exchange import header
-from streamshard.entrypoints.http.faults import Forbidden
+from streamshard.errors import Forbidden
 
 
 def refuse_other_sites(scope: Scope) -> None:

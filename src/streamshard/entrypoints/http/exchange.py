@@ -16,6 +16,7 @@ from streamshard.core.admin import Idempotency
 from streamshard.core.ids import GroupKey, MemberId, ReshardingId, StreamPrefix
 from streamshard.core.names import check_group, check_member, check_prefix
 from streamshard.entrypoints.http.faults import PayloadTooLarge
+from streamshard.entrypoints.security.roles import ANYBODY, Caller
 from streamshard.errors import InvalidRequest
 
 BODY_LIMIT = 2**20
@@ -29,6 +30,9 @@ TAG = "streamshard.tag"
 
 SEEN = "streamshard.seen"
 """Where it carries the list that who answers it is put into, for the count of answers."""
+
+CALLER = "streamshard.caller"
+"""Where it carries who asks, once that is known; without accounts nobody looks."""
 
 HEADERS = "streamshard.headers"
 """Where it carries its headers by name, once somebody has asked for one."""
@@ -157,6 +161,12 @@ class Request:
         """Its number in the `Traffic`."""
         number: int = self.scope[TICKET]
         return number
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        found: Caller = self.scope.get(CALLER, ANYBODY)
+        return found
 
     async def hung_up(self) -> None:
         """Return once the caller is gone."""

@@ -4,17 +4,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from streamshard.errors import Conflict, InvalidRequest, NotAllowed, NotFound, StreamshardError, Unavailable
+from streamshard.errors import (
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    RateLimited,
+    StreamshardError,
+    Unauthenticated,
+    Unavailable,
+)
 
 
 class PathNotFound(NotFound):
     """No resource has that path."""
-
-
-class Forbidden(StreamshardError):
-    """The caller may not do this."""
-
-    code = "FORBIDDEN"
 
 
 class MethodNotAllowed(StreamshardError):
@@ -35,24 +39,28 @@ class PayloadTooLarge(StreamshardError):
 
 HTTP_STATUS: Mapping[type[StreamshardError], int] = {
     InvalidRequest: 400,
+    Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
     MethodNotAllowed: 405,
     Conflict: 409,
     PayloadTooLarge: 413,
     NotAllowed: 422,
+    RateLimited: 429,
     Unavailable: 503,
 }
 """A class stands for its subclasses too; what is not here is a fault of ours."""
 
 STATUS_NAMES: Mapping[int, str] = {
     400: "BAD_REQUEST",
+    401: "UNAUTHORIZED",
     403: "FORBIDDEN",
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
     409: "CONFLICT",
     413: "PAYLOAD_TOO_LARGE",
     422: "UNPROCESSABLE_ENTITY",
+    429: "TOO_MANY_REQUESTS",
     500: "INTERNAL_SERVER_ERROR",
     503: "SERVICE_UNAVAILABLE",
 }
@@ -60,6 +68,7 @@ STATUS_NAMES: Mapping[int, str] = {
 
 INTERNAL = 500
 RETRY_AFTER_SECONDS = "1"
+WAYS_TO_LOG_IN = (b'Basic realm="streamshard", charset="UTF-8"', b'Bearer realm="streamshard"')
 
 
 def http_status(error: Exception) -> int:
@@ -93,6 +102,10 @@ def error_headers(error: Exception) -> list[tuple[bytes, bytes]]:
     """What the status obliges us to say besides the body."""
     if isinstance(error, MethodNotAllowed):
         return [(b"allow", ", ".join(error.allowed).encode())]
+    if isinstance(error, Unauthenticated):
+        return [(b"www-authenticate", way) for way in WAYS_TO_LOG_IN]
+    if isinstance(error, RateLimited):
+        return [(b"retry-after", str((error.details or {}).get("retryAfterSeconds", 1)).encode())]
     if isinstance(error, Unavailable) and error.retryable:
         return [(b"retry-after", RETRY_AFTER_SECONDS.encode())]
     return []

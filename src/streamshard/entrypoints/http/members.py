@@ -6,11 +6,13 @@ from starlette.types import Receive, Scope, Send
 
 from streamshard.core.coordinator import Coordinator
 from streamshard.entrypoints.http.exchange import SEEN, TAG, Reply, Request, json_start, read_body
+from streamshard.entrypoints.http.gate import Gate
 from streamshard.entrypoints.http.heartbeats import Refused, decode_heartbeat, encode_reply, rejected
 from streamshard.entrypoints.http.metrics_recorder import Recorder, now
-from streamshard.entrypoints.http.operations import HEARTBEAT
+from streamshard.entrypoints.http.operations import HEARTBEAT, OPERATIONS
 from streamshard.entrypoints.http.refrains import Refrains
 
+_BEAT = next(operation for operation in OPERATIONS if operation.path == HEARTBEAT)
 _PATH = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", HEARTBEAT))
 
 
@@ -32,7 +34,8 @@ class Members:
         if isinstance(command, Refused):
             reply = rejected(body, member, command, self._coordinator.settings.timing)
         else:
-            reply = await self._coordinator.heartbeat(key, command)
+            speaker = request.caller.name
+            reply = await self._coordinator.heartbeat(key, command if speaker is None else command.spoken_by(speaker))
             if reply.likeness is not None:
                 self._refrains.learn(HEARTBEAT.format(**request.params), request.body, key, command)
         encoded = encode_reply(reply)
@@ -43,7 +46,13 @@ class Members:
         """Whether what is posted to ``path`` is a heartbeat."""
         return self._refrains.of(path) is not None or _PATH.fullmatch(path) is not None
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+    async def answer_known(self, gate: Gate, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """The same where there are accounts: first ask who posts."""
+        scope[SEEN].append(self._seen)
+        caller = await gate.admit(scope, _BEAT, _params(path))
+        await self.answer(scope, receive, send, path, caller.name)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, path: str, speaker: str | None = None) -> None:
         """Read a heartbeat that was posted to ``path``, and send its answer; errors are raised through."""
         scope[SEEN].append(self._seen)
         began = now()
@@ -54,6 +63,8 @@ class Members:
             content = (await self.heartbeat(Request(scope, _params(path), body, receive))).body
         else:
             read = now()
+            if speaker is not None:
+                beat = beat.spoken_by(speaker)
             reply = await self._coordinator.heartbeat(refrain.key, beat)
             content = encode_reply(reply)
             self._recorder.answered(reply.status, now() - read)

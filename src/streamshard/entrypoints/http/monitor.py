@@ -11,7 +11,6 @@ from streamshard.entrypoints.http.exchange import Reply, Request, json_reply
 from streamshard.entrypoints.http.messages import record_answer
 from streamshard.entrypoints.http.monitoring_answers import Groups, Members, Messages, Session
 from streamshard.entrypoints.http.monitoring_replies import (
-    ROLES,
     assignments_answer,
     autoscale_answer,
     compatibility_answer,
@@ -50,7 +49,9 @@ class Monitor:
 
     async def session(self, request: Request) -> Reply:
         """GET ``/monitoring/session``: without accounts nobody is anybody, and may do everything."""
-        return json_reply(200, Session(authenticated=False, username=None, roles=ROLES))
+        caller = request.caller
+        roles = sorted(role.value for role in caller.roles)
+        return json_reply(200, Session(authenticated=caller.name is not None, username=caller.name, roles=roles))
 
     async def compatibility(self, request: Request) -> Reply:
         """GET ``/monitoring/compatibility``."""

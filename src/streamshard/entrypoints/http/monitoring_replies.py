@@ -20,9 +20,6 @@ from streamshard.entrypoints.http.replies import instant, migration_answer, shar
 
 Presences = Mapping[InstanceId, Presence]
 
-ROLES = ["ADMIN", "MEMBER", "PAYLOAD", "READ", "WRITE"]
-"""All there are: without accounts whoever can connect may do everything."""
-
 
 def health_answer(health: Health) -> answers.Health:
     """What was measured just now."""

@@ -13,6 +13,7 @@ from streamshard.core.settings import MAX_SHARDS
 from streamshard.entrypoints.http.answers import Problem
 from streamshard.entrypoints.http.faults import STATUS_NAMES
 from streamshard.entrypoints.http.operations import (
+    ACCESS,
     DASHBOARDS,
     GROUPS,
     MONITORED,
@@ -22,6 +23,7 @@ from streamshard.entrypoints.http.operations import (
     Operation,
     Parameter,
 )
+from streamshard.entrypoints.security.roles import Need
 
 Json = dict[str, Any]
 
@@ -30,6 +32,7 @@ NOT_MODIFIED = 304
 _TAGS = (
     ("Streams", "Create, scale and delete streams.", STREAMS),
     ("Groups", "Consumer groups, their members and their reshardings.", GROUPS),
+    ("Access", "Get a token for a password, and take it back.", ACCESS),
     ("Monitoring", "It reads, and changes nothing.", MONITORED),
     ("Dashboards", "Flat rows for Grafana.", DASHBOARDS),
     ("Process", "Probes and this document.", OUTSIDE),
@@ -42,14 +45,18 @@ _PATH: Mapping[str, tuple[str, Json, Any]] = {
     "resharding": ("The resharding's id.", {"type": "string", "minLength": 1}, "reshard-0b7c"),
     "shard": ("The shard's index.", {"type": "integer", "minimum": 0, "maximum": MAX_SHARDS - 1}, 0),
 }
+_PLAIN = frozenset({"heartbeat", "heartbeats", "login", "revokeToken"})
+"""They take no `Idempotency-Key`."""
 _WHY: Mapping[int, str] = {
     NOT_MODIFIED: "The caller has this layout already.",
     400: "The request can't be understood; the message names each field to mend.",
-    403: "The request comes from the page of another site.",
+    401: "There are accounts here, and nobody has shown that he has one.",
+    403: "The account may not do this; or the request comes from the page of another site.",
     404: "There is no such thing.",
     409: "The present state forbids it; the message says what has to end first.",
     413: "The body is too long.",
     422: "It can't be done to this thing, or the Idempotency-Key stood for another request.",
+    429: "Too many of its kind; `Retry-After` says when to try again.",
     503: "Something that this needs does not answer; nothing was changed.",
 }
 _REQUEST_ID: Json = {
@@ -69,6 +76,12 @@ _IF_NONE_MATCH: Json = {
     "in": "header",
     "description": "The `ETag` of the routing that the caller has.",
     "schema": {"type": "string", "pattern": '^"[A-Za-z0-9-]{1,80}"$'},
+}
+
+
+_SCHEMES: Mapping[str, Json] = {
+    "basic": {"type": "http", "scheme": "basic"},
+    "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
 }
 
 
@@ -95,7 +108,10 @@ def _document() -> Json:
         },
         "tags": [{"name": name, "description": text} for name, text, _ in _TAGS],
         "paths": paths,
-        "components": {"schemas": {name: _portable(schema) for name, schema in sorted(components.items())}},
+        "components": {
+            "schemas": {name: _portable(schema) for name, schema in sorted(components.items())},
+            "securitySchemes": _SCHEMES,
+        },
     }
 
 
@@ -110,6 +126,8 @@ def _operation(operation: Operation, schemas: Mapping[str, Json]) -> Json:
         "summary": operation.text,
         "parameters": _parameters(operation),
         "responses": _responses(operation, schemas),
+        "security": _security(operation),
+        "x-needs": operation.need.value,
     }
     if operation.body is not None:
         content: Json = {"schema": schemas[repr(operation.body)]}
@@ -119,12 +137,17 @@ def _operation(operation: Operation, schemas: Mapping[str, Json]) -> Json:
     return said
 
 
+def _security(operation: Operation) -> list[Json]:
+    """Ways to be let in. Nobody has to, too: that is how it is while there are no accounts."""
+    return [] if operation.need is Need.OPEN else [{}, *({name: []} for name in _SCHEMES)]
+
+
 def _parameters(operation: Operation) -> list[Json]:
     named = re.findall(r"\{(\w+)\}", operation.path)
     found = [_in_path(name) for name in named]
     found += [_query(parameter) for parameter in operation.query]
     found.append(_REQUEST_ID)
-    if operation.body is not None and operation.id not in {"heartbeat", "heartbeats"}:
+    if operation.body is not None and operation.id not in _PLAIN:
         found.append(_IDEMPOTENCY)
     if NOT_MODIFIED in operation.errors:
         found.append(_IF_NONE_MATCH)
@@ -158,9 +181,9 @@ def _responses(operation: Operation, schemas: Mapping[str, Json]) -> Json:
 
 
 def _statuses(operation: Operation) -> list[int]:
-    usual = {400, 403, 413, 503}
+    usual = {400, 403, 413, 503} if operation.need is Need.OPEN else {400, 401, 403, 413, 429, 503}
     if operation.body is not None:
-        usual |= {409, 422}
+        usual |= {401, 409, 422, 429}
     return sorted(usual | set(operation.errors))
 
 

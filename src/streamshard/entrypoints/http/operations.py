@@ -10,6 +10,7 @@ from streamshard.entrypoints.http import answers, batches, grafana_answers, hear
 from streamshard.entrypoints.http.decoding import INT_LIMIT
 from streamshard.entrypoints.http.questions import DEFAULT_MESSAGES, MOST_MESSAGES
 from streamshard.entrypoints.http.watching import DEFAULT_WAIT_MS, LONGEST_WAIT_MS
+from streamshard.entrypoints.security.roles import Need
 
 ROOT = "/coord/v1"
 STREAM = ROOT + "/streams/{prefix}"
@@ -39,6 +40,8 @@ class Operation:
 
     method: Method
     path: str
+    need: Need
+    """What it asks of its caller; who has less is refused, whatever the path looks like."""
     id: str
     text: str
     answer: Any
@@ -50,6 +53,27 @@ class Operation:
     """What can go wrong besides what can go wrong with any of its kind."""
     example: Mapping[str, Any] | None = None
     """A body to begin with."""
+
+    @property
+    def action(self) -> str | None:
+        """What the audit calls it; None for what changes nothing."""
+        return ACTIONS.get(self.id)
+
+
+ACTIONS: Mapping[str, str] = {
+    "login": "LOGIN",
+    "revokeToken": "REVOKE_TOKEN",
+    "createStream": "CREATE_STREAM",
+    "amendStream": "AMEND_STREAM",
+    "deleteStream": "DELETE_STREAM",
+    "scaleStream": "SCALE_STREAM",
+    "createGroup": "CREATE_GROUP",
+    "deleteGroup": "DELETE_GROUP",
+    "scaleGroup": "SCALE_GROUP",
+    "amendMigration": "AMEND_MIGRATION",
+    "rollbackMigration": "ROLLBACK_MIGRATION",
+}
+"""Attempts at these are put on record."""
 
 
 def _number(low: int, high: int, default: int) -> dict[str, Any]:
@@ -69,26 +93,33 @@ _PAGE = (
 _WHO = {"requestedBy": "ann", "reason": "more traffic is expected"}
 
 STREAMS: tuple[Operation, ...] = (
-    Operation("GET", ROOT + "/streams", "listStreams", "List every stream in use.", answers.Streams),
-    Operation("GET", STREAM, "getStream", "Show a stream: layout, groups, reshardings.", answers.Stream, errors=(404,)),
+    Operation("GET", ROOT + "/streams", Need.READ, "listStreams", "List every stream in use.", answers.Streams),
     Operation(
-        "POST", STREAM, "createStream", "Create a stream and its shards.", answers.StreamSummary, 201,
+        "GET", STREAM, Need.READ, "getStream",
+        "Show a stream: layout, groups, reshardings.", answers.Stream, errors=(404,),
+    ),
+    Operation(
+        "POST", STREAM, Need.WRITE, "createStream", "Create a stream and its shards.", answers.StreamSummary, 201,
         wire.CreateStreamBody, errors=(404,), example={**_WHO, "initialShardCount": 6, "consumerGroups": ["billing"]},
     ),
     Operation(
-        "PATCH", STREAM, "amendStream", "Change what is kept of a stream that is in use.", answers.Stream, 200,
+        "PATCH", STREAM, Need.WRITE, "amendStream",
+        "Change what is kept of a stream that is in use.", answers.Stream, 200,
         wire.AmendStreamBody, errors=(404,), example={**_WHO, "retention": "acknowledged"},
     ),
     Operation(
-        "DELETE", STREAM, "deleteStream", "Delete a stream and its groups; with dropData what is on its keys too.",
+        "DELETE", STREAM, Need.WRITE, "deleteStream",
+        "Delete a stream and its groups; with dropData what is on its keys too.",
         answers.StreamSummary, 200, wire.DeleteBody, errors=(404,), example=_WHO,
     ),
     Operation(
-        "POST", STREAM + "/scale", "scaleStream", "Change a stream's shard count, up or down.", answers.Scaled, 202,
+        "POST", STREAM + "/scale", Need.WRITE, "scaleStream",
+        "Change a stream's shard count, up or down.", answers.Scaled, 202,
         wire.ScaleBody, errors=(404,), example={**_WHO, "targetShardCount": 9},
     ),
     Operation(
-        "GET", STREAM + "/route", "routeKey", "Say which shard a key belongs to, and who reads it.", answers.Route,
+        "GET", STREAM + "/route", Need.READ, "routeKey",
+        "Say which shard a key belongs to, and who reads it.", answers.Route,
         query=(
             Parameter("key", "The key, as text."),
             Parameter("keyBase64", "The key's bytes; instead of `key`."),
@@ -99,42 +130,48 @@ STREAMS: tuple[Operation, ...] = (
 )  # fmt: skip
 
 GROUPS: tuple[Operation, ...] = (
-    Operation("GET", GROUP, "getGroup", "Show a group.", answers.Group, errors=(404,)),
+    Operation("GET", GROUP, Need.READ, "getGroup", "Show a group.", answers.Group, errors=(404,)),
     Operation(
-        "POST", GROUP, "createGroup", "Create a group, and its stream if there is none.", answers.Group, 201,
+        "POST", GROUP, Need.WRITE, "createGroup",
+        "Create a group, and its stream if there is none.", answers.Group, 201,
         wire.CreateGroupBody, errors=(404,), example={**_WHO, "initialShardCount": 6},
     ),
     Operation(
-        "DELETE", GROUP, "deleteGroup", "Delete a group; answers it as it was.", answers.Group, 200, wire.DeleteBody,
+        "DELETE", GROUP, Need.WRITE, "deleteGroup",
+        "Delete a group; answers it as it was.", answers.Group, 200, wire.DeleteBody,
         errors=(404,), example=_WHO,
     ),
     Operation(
-        "POST", GROUP + "/scale", "scaleGroup", "Change the shard count of the group's stream.", answers.Migration, 202,
+        "POST", GROUP + "/scale", Need.WRITE, "scaleGroup",
+        "Change the shard count of the group's stream.", answers.Migration, 202,
         wire.ScaleBody, errors=(404,), example={**_WHO, "targetShardCount": 9},
     ),
     Operation(
-        "GET", GROUP + "/producer-routing", "getProducerRouting", "What a producer routes by, and for how long it may.",
+        "GET", GROUP + "/producer-routing", Need.READ, "getProducerRouting",
+        "What a producer routes by, and for how long it may.",
         answers.RoutingAnswer, errors=(304, 404),
     ),
-    Operation("GET", MIGRATION, "getMigration", "Show a resharding.", answers.Migration, errors=(404,)),
+    Operation("GET", MIGRATION, Need.READ, "getMigration", "Show a resharding.", answers.Migration, errors=(404,)),
     Operation(
-        "POST", MIGRATION, "amendMigration", "Change which foreign groups a running resharding ignores.",
+        "POST", MIGRATION, Need.WRITE, "amendMigration", "Change which foreign groups a running resharding ignores.",
         answers.Migration, 200, wire.AmendBody, errors=(404,), example={**_WHO, "ignoreForeignGroups": ["old"]},
     ),
     Operation(
-        "POST", MIGRATION + "/rollback", "rollbackMigration", "Take a resharding back.", answers.Migration, 202,
+        "POST", MIGRATION + "/rollback", Need.WRITE, "rollbackMigration",
+        "Take a resharding back.", answers.Migration, 202,
         wire.RollbackBody, errors=(404,), example=_WHO,
     ),
     Operation(
-        "POST", HEARTBEAT, "heartbeat", "Say that a member lives, what it holds, and how far it is.",
+        "POST", HEARTBEAT, Need.MEMBER, "heartbeat", "Say that a member lives, what it holds, and how far it is.",
         answers.HeartbeatAnswer, 200, heartbeats.HeartbeatBody,
     ),
     Operation(
-        "POST", ROOT + "/heartbeats", "heartbeats", "The heartbeats of all logical members of a process.",
+        "POST", ROOT + "/heartbeats", Need.MEMBER, "heartbeats", "The heartbeats of all logical members of a process.",
         answers.HeartbeatAnswers, 200, batches.BatchBody,
     ),
     Operation(
-        "GET", STREAM + "/watch", "watch", "Wait for news of a layout or a group; a hint, nothing depends on it.",
+        "GET", STREAM + "/watch", Need.WATCH, "watch",
+        "Wait for news of a layout or a group; a hint, nothing depends on it.",
         answers.News,
         query=(
             Parameter("layout", "For producers: the layout version or the `ETag` that the caller has."),
@@ -147,81 +184,103 @@ GROUPS: tuple[Operation, ...] = (
     ),
 )  # fmt: skip
 
-MONITORED: tuple[Operation, ...] = (
-    Operation("GET", MONITORING + "/health", "getHealth", "What was measured just now.", monitoring_answers.Health),
-    Operation("GET", MONITORING + "/session", "getSession", "Who asks.", monitoring_answers.Session),
+ACCESS: tuple[Operation, ...] = (
     Operation(
-        "GET", MONITORING + "/compatibility", "getCompatibility", "Which protocol versions are spoken here.",
+        "POST", ROOT + "/auth/login", Need.OPEN, "login", "Get a token for a name and a password.",
+        answers.TokenAnswer, 200, wire.LoginBody, example={"username": "ann", "password": "correct horse"},
+    ),
+    Operation(
+        "POST", ROOT + "/auth/revoke", Need.ACCOUNT, "revokeToken",
+        "Take a token back: one's own, or with the role ADMIN anybody's.", answers.Revoked, 200, wire.RevokeBody,
+    ),
+)  # fmt: skip
+
+MONITORED: tuple[Operation, ...] = (
+    Operation(
+        "GET", MONITORING + "/health", Need.READ, "getHealth",
+        "What was measured just now.", monitoring_answers.Health,
+    ),
+    Operation("GET", MONITORING + "/session", Need.READ, "getSession", "Who asks.", monitoring_answers.Session),
+    Operation(
+        "GET", MONITORING + "/compatibility", Need.READ, "getCompatibility", "Which protocol versions are spoken here.",
         monitoring_answers.Compatibility,
     ),
-    Operation("GET", MONITORING + "/groups", "listGroups", "List every group.", monitoring_answers.Groups),
-    Operation("GET", WATCHED, "watchGroup", "Show a group.", answers.Group, errors=(404,)),
+    Operation("GET", MONITORING + "/groups", Need.READ, "listGroups", "List every group.", monitoring_answers.Groups),
+    Operation("GET", WATCHED, Need.READ, "watchGroup", "Show a group.", answers.Group, errors=(404,)),
     Operation(
-        "GET", WATCHED + "/members", "listMembers", "List a group's members.", monitoring_answers.Members, errors=(404,)
+        "GET", WATCHED + "/members", Need.READ, "listMembers",
+        "List a group's members.", monitoring_answers.Members, errors=(404,)
     ),
     Operation(
-        "GET", WATCHED + "/assignments", "getAssignments", "Who is to read what, and who does.",
+        "GET", WATCHED + "/assignments", Need.READ, "getAssignments", "Who is to read what, and who does.",
         monitoring_answers.Assignments, errors=(404,),
     ),
     Operation(
-        "GET", WATCHED + "/consumption", "getConsumption", "What the members report of their progress.",
+        "GET", WATCHED + "/consumption", Need.READ, "getConsumption", "What the members report of their progress.",
         monitoring_answers.ConsumptionProgress, errors=(404,),
     ),
     Operation(
-        "GET", WATCHED + "/migrations", "listMigrations", "The reshardings of a group's stream.",
+        "GET", WATCHED + "/migrations", Need.READ, "listMigrations", "The reshardings of a group's stream.",
         monitoring_answers.Migrations, errors=(404,),
     ),
     Operation(
-        "GET", WATCHED + "/offsets", "getOffsets", "How far a group is behind, as Redis shows it.",
+        "GET", WATCHED + "/offsets", Need.READ, "getOffsets", "How far a group is behind, as Redis shows it.",
         monitoring_answers.ShardOffsets, errors=(404,),
     ),
     Operation(
-        "GET", WATCHED + "/shards/{shard}/messages", "listMessages", "Read a shard's records; nobody's position moves.",
+        "GET", WATCHED + "/shards/{shard}/messages", Need.PAYLOAD, "listMessages",
+        "Read a shard's records; nobody's position moves.",
         monitoring_answers.Messages, query=_PAGE, errors=(404,),
     ),
     Operation(
-        "GET", WATCHED + "/autoscale", "getAutoscale", "How many members would do; none for no group.",
+        "GET", WATCHED + "/autoscale", Need.READ, "getAutoscale", "How many members would do; none for no group.",
         monitoring_answers.Autoscale,
         query=(Parameter("backlogPerReplica", "Waiting records a member may have.", _number(1, INT_LIMIT, 1000)),),
     ),
     Operation(
-        "GET", WATCHED + "/events", "listEvents", "The last changes, and who held each shard from when to when.",
+        "GET", WATCHED + "/events", Need.READ, "listEvents",
+        "The last changes, and who held each shard from when to when.",
         monitoring_answers.Events, query=(Parameter("limit", "Changes at most.", _number(1, 128, 64)),), errors=(404,),
     ),
 )  # fmt: skip
 
 DASHBOARDS: tuple[Operation, ...] = (
     Operation(
-        "GET", GRAFANA + "/groups", "listGrafanaGroups", "Groups as flat rows.", list[grafana_answers.GroupRow]
+        "GET", GRAFANA + "/groups", Need.READ, "listGrafanaGroups",
+        "Groups as flat rows.", list[grafana_answers.GroupRow]
     ),
     Operation(
-        "GET", GRAFANA + "/options/streams", "listGrafanaStreamOptions", "Streams to choose from.",
+        "GET", GRAFANA + "/options/streams", Need.READ, "listGrafanaStreamOptions", "Streams to choose from.",
         list[grafana_answers.Option],
     ),
     Operation(
-        "GET", GRAFANA + "/options/consumer-groups", "listGrafanaConsumerGroupOptions", "Groups to choose from.",
+        "GET", GRAFANA + "/options/consumer-groups", Need.READ, "listGrafanaConsumerGroupOptions",
+        "Groups to choose from.",
         list[grafana_answers.Option], query=(Parameter("streamPrefix", "Of this stream alone."),),
     ),
     Operation(
-        "GET", GRAFANA + "/options/shards", "listGrafanaShardOptions", "Shards to choose from.",
+        "GET", GRAFANA + "/options/shards", Need.READ, "listGrafanaShardOptions", "Shards to choose from.",
         list[grafana_answers.Option], query=_OF, errors=(404,),
     ),
     Operation(
-        "GET", GRAFANA + "/members", "listGrafanaMembers", "Members as flat rows.", list[grafana_answers.MemberRow],
+        "GET", GRAFANA + "/members", Need.READ, "listGrafanaMembers",
+        "Members as flat rows.", list[grafana_answers.MemberRow],
         query=_OF, errors=(404,),
     ),
     Operation(
-        "GET", GRAFANA + "/shards", "listGrafanaShards", "Shards as flat rows; of all groups if none is named.",
+        "GET", GRAFANA + "/shards", Need.READ, "listGrafanaShards",
+        "Shards as flat rows; of all groups if none is named.",
         list[grafana_answers.ShardRow],
         query=(Parameter("streamPrefix", "Of this stream alone."), Parameter("consumerGroup", "Of this group alone.")),
         errors=(404,),
     ),
     Operation(
-        "GET", GRAFANA + "/assignments", "listGrafanaAssignments", "Owners as flat rows.",
+        "GET", GRAFANA + "/assignments", Need.READ, "listGrafanaAssignments", "Owners as flat rows.",
         list[grafana_answers.AssignmentRow], query=_OF, errors=(404,),
     ),
     Operation(
-        "GET", GRAFANA + "/messages", "listGrafanaMessages", "Records as flat rows.", list[grafana_answers.MessageRow],
+        "GET", GRAFANA + "/messages", Need.PAYLOAD, "listGrafanaMessages",
+        "Records as flat rows.", list[grafana_answers.MessageRow],
         query=(
             *_OF,
             Parameter("shardIndex", "A shard, or `all`.", {"type": "string", "pattern": "^([0-9]{1,5}|all)$"}),
@@ -233,13 +292,13 @@ DASHBOARDS: tuple[Operation, ...] = (
 )  # fmt: skip
 
 OUTSIDE: tuple[Operation, ...] = (
-    Operation("GET", "/livez", "live", "The process lives.", answers.Probe),
-    Operation("GET", "/readyz", "ready", "The metadata store answers.", answers.Probe),
-    Operation("GET", "/metrics", "getMetrics", "Everything that is counted and measured.", "text/plain"),
-    Operation("GET", "/openapi.json", "getDocument", "This document.", dict[str, Any]),
-    Operation("GET", "/docs", "getDocs", "This document, to be read.", "text/html"),
-    Operation("GET", "/docs/page.css", "getDocsStyle", "How it looks.", "text/css"),
-    Operation("GET", "/docs/page.js", "getDocsScript", "What draws it.", "text/javascript"),
+    Operation("GET", "/livez", Need.OPEN, "live", "The process lives.", answers.Probe),
+    Operation("GET", "/readyz", Need.OPEN, "ready", "The metadata store answers.", answers.Probe),
+    Operation("GET", "/metrics", Need.READ, "getMetrics", "Everything that is counted and measured.", "text/plain"),
+    Operation("GET", "/openapi.json", Need.READ, "getDocument", "This document.", dict[str, Any]),
+    Operation("GET", "/docs", Need.READ, "getDocs", "This document, to be read.", "text/html"),
+    Operation("GET", "/docs/page.css", Need.READ, "getDocsStyle", "How it looks.", "text/css"),
+    Operation("GET", "/docs/page.js", Need.READ, "getDocsScript", "What draws it.", "text/javascript"),
 )
 
-OPERATIONS = (*STREAMS, *GROUPS, *MONITORED, *DASHBOARDS, *OUTSIDE)
+OPERATIONS = (*STREAMS, *GROUPS, *ACCESS, *MONITORED, *DASHBOARDS, *OUTSIDE)

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Generator
 from types import FrameType
@@ -16,7 +17,10 @@ from starlette.types import Scope
 
 from streamshard.entrypoints.http.app import create_app
 from streamshard.entrypoints.http.browsers import refuse_other_names, refuse_other_sites
+from streamshard.entrypoints.http.gate import Gate
 from streamshard.entrypoints.http.traffic import Traffic
+from streamshard.entrypoints.security.settings import SecuritySettings
+from streamshard.entrypoints.security.wiring import gate_of
 from streamshard.entrypoints.settings import ServeSettings, without_password
 from streamshard.entrypoints.ticker import Chronicling, Ticker, ticking
 from streamshard.entrypoints.vitals import Vitals, watched
@@ -39,6 +43,7 @@ KEEP_ALIVE_SECONDS = 75
 
 def serve(settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT; raises what keeps it from starting."""
+    _check_certificate(settings.security)
     with contextlib.closing(_listen(settings.host, settings.port)) as listener:
         with asyncio.Runner(loop_factory=_fast_loop()) as runner:
             runner.run(_serve(settings, listener))
@@ -50,16 +55,18 @@ async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
         ticker = Ticker(
             Chronicling(built.coordinator, built.recorder.ticks), built.clock, settings.timing.tick_ms, traffic.let_pass
         )
-        server = _Server(
-            create_app(built.coordinator, traffic=traffic, guard=_own_callers, inspector=built.inspector), traffic
-        )
+        gate = gate_of(settings.security, built.coordinator.settings.coordinator_id)
+        guard = _own_callers if gate.identities is None else refuse_other_sites
+        app = create_app(built.coordinator, traffic=traffic, guard=guard, inspector=built.inspector, gate=gate)
+        server = _Server(app, traffic, settings.security, gate)
         async with ticking(ticker):
             logger.info(
-                "coordinator %s listens on %s (store %s, redis %s)",
+                "coordinator %s listens on %s (store %s, redis %s, %s)",
                 built.coordinator.settings.coordinator_id,
-                _address(listener),
+                _address(listener, settings.security),
                 without_password(settings.store),
                 without_password(settings.redis),
+                "accounts" if gate.identities else "no accounts: whoever can connect from here may do everything",
             )
             async with watched(Vitals(built.coordinator, built.clock, _places(settings))):
                 await server.serve(sockets=[listener])
@@ -78,7 +85,7 @@ def _own_callers(scope: Scope) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, but a signal ends it with a clean exit and turns new requests away at once."""
 
-    def __init__(self, app: object, traffic: Traffic) -> None:
+    def __init__(self, app: object, traffic: Traffic, security: SecuritySettings, gate: Gate) -> None:
         super().__init__(
             uvicorn.Config(
                 app,  # type: ignore[arg-type]
@@ -90,14 +97,20 @@ class _Server(uvicorn.Server):
                 ws="none",
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=LAST_SECONDS,
+                ssl_certfile=security.certificate,
+                ssl_keyfile=security.key,
             )
         )
         self._traffic = traffic
+        self._security = security
+        self._gate = gate
+        self._told = _told(security)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Unlike uvicorn's own, does not raise the signal again at the end: being told to stop is no failure."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        before |= {number: signal.signal(number, self.handle_news) for number in self._told}
         try:
             yield
         finally:
@@ -108,6 +121,19 @@ class _Server(uvicorn.Server):
         """The first signal stops gracefully, a second SIGINT at once."""
         self._traffic.close()
         super().handle_exit(sig, frame)
+
+    def handle_news(self, sig: int, frame: FrameType | None) -> None:
+        """Accounts, certificate and key are read again; connections that stand go on as they are."""
+        asyncio.get_running_loop().call_soon_threadsafe(self._read_again)
+
+    def _read_again(self) -> None:
+        if self._gate.identities is not None:
+            self._gate.identities.accounts.reload()
+        if self.config.ssl is not None and self._security.certificate is not None:
+            try:
+                self.config.ssl.load_cert_chain(self._security.certificate, self._security.key)
+            except (OSError, ValueError) as error:
+                logger.error("the certificate stays as it was: %s", error)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Go on listening while requests are under way: that we stop says more than a connection refused."""
@@ -138,9 +164,26 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"can't listen on port {port} of {host} ({error.strerror}): choose another port"
 
 
-def _address(listener: socket.socket) -> str:
+def _check_certificate(security: SecuritySettings) -> None:
+    if security.certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(security.certificate, security.key)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--tls-cert: certificate and key can't be used: {error}") from None
+
+
+def _told(security: SecuritySettings) -> tuple[signal.Signals, ...]:
+    """Signals that something was changed; where nothing can have, they mean what they always do."""
+    if sys.platform == "win32" or not (security.has_accounts or security.certificate):
+        return ()
+    return (signal.SIGHUP,)
+
+
+def _address(listener: socket.socket, security: SecuritySettings) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if security.certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _fast_loop() -> type[asyncio.AbstractEventLoop] | None:

@@ -74,6 +74,26 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Fields that are not named here are ignored: newer clients may send more."""
 
 
+Credential = Annotated[str, Meta(max_length=1024, description="text of at most 1024 characters")]
+TokenId = Annotated[
+    Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")] | None,
+    Meta(description="32 hex digits, or left out for the token that is shown"),
+]
+
+
+class LoginBody(_Body, frozen=True):
+    """POST ``/auth/login``."""
+
+    username: Credential
+    password: Credential
+
+
+class RevokeBody(_Body, frozen=True):
+    """POST ``/auth/revoke``."""
+
+    token_id: TokenId = None
+
+
 class CreateStreamBody(_Body, frozen=True):
     """POST ``/streams/{p}``."""
 
@@ -204,6 +224,8 @@ class DeleteBody(_Body, frozen=True):
         return DeleteStream(prefix, author, self.force, self.drop_data)
 
 
+decode_login = SingleKeyDecoder(LoginBody)
+decode_revoke = SingleKeyDecoder(RevokeBody)
 decode_create_stream = SingleKeyDecoder(CreateStreamBody)
 decode_amend_stream = SingleKeyDecoder(AmendStreamBody)
 decode_create_group = SingleKeyDecoder(CreateGroupBody)

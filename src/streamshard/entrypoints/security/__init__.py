@@ -1,0 +1,1 @@
+"""Who may do what: accounts, passwords, tokens, limits, and the record of what was tried."""
