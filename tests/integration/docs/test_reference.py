@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import re
+import tomllib
 import types
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,6 +46,9 @@ CLIENT_SIDE = {
     "LISTENER_REJECTED", "NOT_WRITTEN", "MAYBE_WRITTEN",
 }  # fmt: skip
 """Codes that no coordinator answers."""
+
+AS_CONFIGURED = {"serve", "config show"}
+"""Their options are the settings, which have a page of their own."""
 
 
 def page(name: str) -> str:
@@ -143,7 +148,7 @@ def test_every_command_is_listed_with_its_own_options() -> None:
         own = {max(parameter.opts, key=len) for parameter in command.params if isinstance(parameter, click.Option)}
         section = next(part for part in sections(text) if part.splitlines()[0].split(" STREAM")[0] == name)
         listed = {first.split()[0] for line in section.splitlines() for first in quoted(line)[:1] if line[0] == "|"}
-        assert (name, listed) == (name, own - shared if name != "serve" else set())
+        assert (name, listed) == (name, set() if name in AS_CONFIGURED else own - shared)
 
 
 def leaves(command: click.Command, path: tuple[str, ...]) -> Iterable[tuple[str, click.Command]]:
@@ -174,6 +179,12 @@ def test_every_setting_of_serve_is_listed_with_its_default() -> None:
     ]
 
     assert listed == [(option.argument, option.variable, option.default) for option in OPTIONS]
+
+
+def test_the_file_that_is_shown_has_settings_only() -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", page("configuration.md"), re.MULTILINE | re.DOTALL)
+
+    assert set(tomllib.loads(example)) <= {name for option in OPTIONS for name in (option.name, option.file_key)}
 
 
 def test_the_lease_table_is_the_code_s() -> None:

@@ -49,6 +49,7 @@ cli = LazyGroup(
     commands_at={
         "demo": (f"{_PACKAGE}.demo:demo", "Watch it work: real processes, a kill, scaling, and a ledger."),
         "serve": (f"{_PACKAGE}.serve:serve", "Run a coordinator."),
+        "config": (f"{_PACKAGE}.config:config", "See what a coordinator is configured with."),
         "streams": (f"{_PACKAGE}.streams:streams", "Create, scale, list, describe and delete streams."),
         "groups": (f"{_PACKAGE}.groups:groups", "Create, list, describe and delete consumer groups."),
         "reshard": (f"{_PACKAGE}.reshard:reshard", "See what a change of the shard count waits for, or take it back."),
