@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.chaos.actors import clock_library
 from tests.chaos.nemeses import nemeses_of
 from tests.chaos.plan import SETTINGS, Plan
 from tests.chaos.run import Result, play
@@ -71,6 +72,8 @@ def report(plan: Plan, result: Result) -> str:
     """The figures of a run, and what is wrong."""
     nemeses = plan.nemeses or tuple(nemeses_of(plan.setting))
     lines = [f"chaos on {plan.setting}, seed {plan.seed}: {plan.seconds:g} s, {len(nemeses)} nemeses"]
+    if clock_library() is None:
+        lines.append("  left out: clock-jump, as there is no libfaketime on this machine: apt-get install faketime")
     lines += [f"  {name}: {figure}" for name, figure in result.figures.items()]
     for check in result.checks:
         lines.append(f"  {'ok  ' if check.ok else 'WRONG'} {check.name}: {check.told}")

@@ -17,12 +17,13 @@ DRIP_S = 0.01
 
 
 class Meddler(Proxy):
-    """One way to one coordinator; ``others`` are the ports of all, for what is asked twice."""
+    """One way to one coordinator; ``others`` are the ports of all, for what is asked twice;
+    ``suffers`` is the share of requests that something is done to."""
 
-    def __init__(self, port: int, others: Sequence[int], seed: int) -> None:
+    def __init__(self, port: int, others: Sequence[int], seed: int, suffers: float = SUFFERS) -> None:
         self._way: str | None = None
         self._held_s = 0.0
-        self._others = others
+        self._others, self._suffers = others, suffers
         self._chance = random.Random(seed)
         self._late: set[asyncio.Task[None]] = set()
         super().__init__(port)
@@ -47,7 +48,7 @@ class Meddler(Proxy):
             await self._open.wait()
             if self._delay:
                 await asyncio.sleep(self._delay)
-            way = self._way if self._chance.random() < SUFFERS else None
+            way = self._way if self._chance.random() < self._suffers else None
             if way in ("drop", "hold"):
                 if way == "hold":
                     self._send_later(request, self._target)
