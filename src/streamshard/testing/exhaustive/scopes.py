@@ -55,13 +55,9 @@ SCOPES: tuple[Scope, ...] = (
     Scope("2x1-instant-loss", states=5_508, moments=0, losses=1),
     Scope("3x2-instant", states=12_682, members=3, shards=2, moments=0, nightly=True),
     Scope("2x1-instant-loss-crash", states=20_857, moments=0, losses=1, crashes=1, nightly=True),
-    Scope("2x1-moment-twin", states=0, moments=1, twins=1, nightly=True),
-    Scope("2x2-moment", states=0, shards=2, moments=1, nightly=True),
     Scope("2x1-death", states=34_311, deaths=1, nightly=True),
     Scope("2x1-crash", states=69_153, crashes=1, nightly=True),
     Scope("2x1-leave", states=124_034, leaves=1, nightly=True),
-    Scope("2x1-deaf", states=0, deaf=1, nightly=True),
-    Scope("2x1-twin", states=0, twins=1, nightly=True),
 )
 
 
