@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 
+from streamshard.adapters.client.credentials import Auth
 from streamshard.adapters.client.member import Identity, Member
 from streamshard.adapters.client.membership import Membership
 from streamshard.adapters.client.noise import Grumble
@@ -27,7 +28,13 @@ from streamshard.entrypoints.listening import Guard, Listener, ListenerOptions, 
 from streamshard.entrypoints.publishing import ProducerOptions, publishing
 from streamshard.entrypoints.running import run_to_the_end
 from streamshard.entrypoints.sharing import Listeners, check_options
-from streamshard.errors import ConfigurationError, CoordinatorUnreachable, ListenerRejected, StreamUnavailable
+from streamshard.errors import (
+    ConfigurationError,
+    CoordinatorUnreachable,
+    Forbidden,
+    ListenerRejected,
+    StreamUnavailable,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -58,16 +65,18 @@ class StreamApp:
     """The listeners and producers of one process; an app runs once.
 
     ``url``: one or several base URLs of coordinators, or a `CoordinatorApi` in this process; without it
-    ``STREAMSHARD_URL``. ``redis``: a URL, or a `ShardLog`. Durations are seconds. Ports that were handed
-    in ready-made are not closed.
+    ``STREAMSHARD_URL``. ``redis``: a URL, or a `ShardLog`. ``token``, or ``auth``, which is a name and a password, is
+    for coordinators with accounts; without either the environment is asked. Durations are seconds. Ports that were
+    handed in ready-made are not closed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each has a default, and all but two go by name
         self,
         url: Where = None,
         redis: str | ShardLog = DEFAULT_REDIS,
         *,
         token: str | None = None,
+        auth: Auth | None = None,
         drain_timeout: float = 30.0,
         start_timeout: float = 10.0,
     ) -> None:
@@ -77,7 +86,7 @@ class StreamApp:
         self._entropy: Entropy = SystemEntropy()
         self._grumble = Grumble(_LOG, self._clock)
         self._closing = contextlib.AsyncExitStack()
-        self._connect, self._api = coordinator_at(url, token, self._closing)
+        self._connect, self._api = coordinator_at(url, token, auth, self._closing)
         self._log = self._shard_log(redis)
         self._listeners: list[Listener] = []
         self._producers: list[Producer] = []
@@ -298,7 +307,10 @@ class StreamApp:
         await asyncio.wait({quiet}, timeout=LEAVE_GRACE_S)
 
     async def _check(self, listener: Listener) -> None:
-        routing = await self._patiently(lambda: self._api.routing(listener.key))
+        try:
+            routing = await self._patiently(lambda: self._api.routing(listener.key))
+        except Forbidden:  # who may be a member need not be allowed to look at the layout
+            return
         if routing.shard_count == 0 and not routing.resharding_active:
             raise ConfigurationError(f"{listener.key}: the stream has no shards: scale it out before listening")
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 import attrs
 
 from streamshard.adapters.client import membership as client
+from streamshard.adapters.client.credentials import Auth
 from streamshard.adapters.client.member import Identity, Member, Order, Report
 from streamshard.adapters.client.noise import Grumble
 from streamshard.adapters.clock import SystemClock
@@ -52,6 +53,7 @@ class MembershipOptions(TypedDict, total=False):
 
     member_id: str | None
     token: str | None
+    auth: Auth | None
     max_workers: int
     drain_timeout: float
 
@@ -96,8 +98,8 @@ class Membership:
     ``on_assigned(shards, assignment)`` is told of shards to begin with, and again if it raised.
     ``on_revoked(shards, assignment)`` is told of shards to end with, again and again, about five times a second,
     until it has returned all of them as finished: nothing of them is read or handled any more. Both may be async
-    and must be idempotent. ``url`` and ``token`` as for `StreamApp`; ``max_workers=16``, ``drain_timeout=30.0`` and
-    ``member_id=None`` as for a listener. Raises `ConfigurationError`.
+    and must be idempotent. ``url``, ``token`` and ``auth`` as for `StreamApp`; ``max_workers=16``,
+    ``drain_timeout=30.0`` and ``member_id=None`` as for a listener. Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Membership:
         self._key, member_id = group_key(prefix, group), options.get("member_id")
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._closing = contextlib.AsyncExitStack()
-        self._connect, self._api = coordinator_at(url, options.get("token"), self._closing)
+        self._connect, self._api = coordinator_at(url, options.get("token"), options.get("auth"), self._closing)
         (name,) = member_ids(member_id, 1)
         identity, clock = Identity(name, name, member_id is None, workers), SystemClock()
         self._grumble = Grumble(_LOG, clock)

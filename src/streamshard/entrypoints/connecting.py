@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from streamshard.adapters.client.bridge import BridgedCoordinator, WatchedBridge
+from streamshard.adapters.client.credentials import CA_FILE, Auth, credentials
 from streamshard.adapters.watchtower import Watchable, WatchedCoordinator
 from streamshard.core.ports import CoordinatorApi, Watching
 from streamshard.errors import ConfigurationError
@@ -18,7 +19,7 @@ Connecting: TypeAlias = Callable[[asyncio.AbstractEventLoop], contextlib.Abstrac
 
 
 def coordinator_at(
-    url: Where, token: str | None, closing: contextlib.AsyncExitStack
+    url: Where, token: str | None, auth: Auth | None, closing: contextlib.AsyncExitStack
 ) -> tuple[Connecting, CoordinatorApi]:
     """How the membership's thread connects, and a connection for the caller's own loop, closed by ``closing``.
 
@@ -32,9 +33,10 @@ def coordinator_at(
     # Imported here: with a coordinator in the same process nobody needs an HTTP client.
     from streamshard.adapters.client.http import HttpCoordinator
 
-    own = HttpCoordinator(urls, token=token)
+    known, ca_file = credentials(token, auth, os.environ), os.environ.get(CA_FILE) or None
+    own = HttpCoordinator(urls, known=known, ca_file=ca_file)
     closing.push_async_callback(own.close)
-    return lambda home: HttpCoordinator(urls, token=token), own
+    return lambda home: HttpCoordinator(urls, known=known, ca_file=ca_file), own
 
 
 def _in_process(api: CoordinatorApi) -> tuple[Connecting, CoordinatorApi]:

@@ -16,7 +16,18 @@ VARIABLE = "STREAMSHARD_"
 CONFIG = "config"
 """Names the file; it stands among the arguments and in the environment, not in a file."""
 
-OTHERS = ("ACCOUNTS_TOML", "CONFIG", "PASSWORD", "TOKEN", "TOKEN_FILE", "TOKEN_SECRET", "URL", "USER")
+OTHERS = (
+    "ACCOUNTS_TOML",
+    "CONFIG",
+    "CA_FILE",
+    "PASSWORD",
+    "PASSWORD_FILE",
+    "TOKEN",
+    "TOKEN_FILE",
+    "TOKEN_SECRET",
+    "URL",
+    "USER",
+)
 """What follows ``STREAMSHARD_`` in variables that are no option of `serve`, and that somebody reads."""
 
 _NEAR = 0.7

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Unpack
 
+from streamshard.adapters.client.credentials import Auth
 from streamshard.adapters.client.message import Batch, Message
 from streamshard.core.ports import ShardLog
 from streamshard.entrypoints.app import DEFAULT_REDIS, StreamApp
@@ -16,11 +17,12 @@ class Poller:
     """Members of a group whose records are iterated over, one at a time: ``async for message in poller``.
 
     To ask for the next record is to be done with the last one: acknowledge it before, or it comes again after
-    ``redeliver_after``. With ``batch`` each is a `Batch`. ``url``, ``redis`` and ``token`` as for `StreamApp`,
-    options as for `StreamApp.listener`. Use it in an ``async with``; it raises what `StreamApp.start` does.
+    ``redeliver_after``. With ``batch`` each is a `Batch`. ``url``, ``redis``, ``token`` and ``auth`` as for
+    `StreamApp`, options as for `StreamApp.listener`. Use it in an ``async with``; it raises what `StreamApp.start`
+    does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as for `StreamApp`
         self,
         prefix: str,
         group: str,
@@ -28,9 +30,10 @@ class Poller:
         redis: str | ShardLog = DEFAULT_REDIS,
         *,
         token: str | None = None,
+        auth: Auth | None = None,
         **options: Unpack[ListenerOptions],
     ) -> None:
-        self.app = StreamApp(url, redis, token=token)
+        self.app = StreamApp(url, redis, token=token, auth=auth)
         self.app.listener(prefix, group=group, **options)(self._hand)
         self._handed: asyncio.Queue[_Handed] = asyncio.Queue()
         self._last: asyncio.Future[None] | None = None

@@ -14,6 +14,16 @@ from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.metrics_recorder import Detail
 from streamshard.entrypoints.options import Found, Option, Sources
+from streamshard.entrypoints.security.settings import (
+    ACCOUNTS_TOML,
+    TOKEN_SECRET,
+    SecuritySettings,
+    limit_in,
+    metrics_access,
+    networks,
+    path,
+    secret_in,
+)
 from streamshard.errors import ConfigurationError
 
 Value = TypeVar("Value")
@@ -24,7 +34,7 @@ SQLITE = "sqlite:///"
 
 
 OPTIONS = (
-    Option("host", "127.0.0.1", "Address to listen on; a loopback one while there are no accounts."),
+    Option("host", "127.0.0.1", "IP address to listen on; a loopback one while there are no accounts."),
     Option("port", "8080", "Port to listen on; 0 takes a free one."),
     Option(
         "store",
@@ -48,6 +58,16 @@ OPTIONS = (
     Option("default_shards", "12", "Shards of a stream that is created without a count."),
     Option("metrics_members", "200", "Members of a group up to which metrics show each one; 0 shows none."),
     Option("metrics_shards", "10000", "Shards of a group up to which metrics show each one; 0 shows none."),
+    Option("accounts", "none", "TOML file with the accounts; it is read again when it changes."),
+    Option("token_secret_file", "none", "File with the secret that tokens are signed with: at least 32 bytes."),
+    Option("token_lifetime", "168h", "How long a token is one."),
+    Option("revoked_tokens", "none", "File for the tokens that were taken back; made if it is not there."),
+    Option("login_limit", "10/1m", "Failed logins of one name from one host; off lets everybody try for ever."),
+    Option("admin_limit", "off", "Changes to one group by one account, such as 30/1m."),
+    Option("trusted_proxies", "none", "Networks whose X-Forwarded-For is believed, with commas between them."),
+    Option("metrics_access", "read", "Who gets /metrics where there are accounts: read or open."),
+    Option("tls_cert", "none", "File with the server's certificate, and those between it and its authority."),
+    Option("tls_key", "none", "File with the certificate's private key."),
 )
 
 SECRETS = (
@@ -69,12 +89,14 @@ class ServeSettings:
     default_shards: int = 12
     detail: Detail = attrs.field(factory=Detail)
     trim_every_ms: Millis = Millis(10_000)
+    security: SecuritySettings = attrs.field(factory=SecuritySettings)
 
 
 def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
     """Raise `ConfigurationError` naming every option to mend, with what it may be."""
     reader = _Reader(arguments, environment)
-    host = reader.read("host", _loopback)
+    security = _security(reader, environment)
+    host = reader.read("host", _address if security.has_accounts else _loopback)
     port = reader.read("port", _whole(0, 65_535))
     store = reader.read("store", _store_url)
     redis = reader.read("redis", _redis_url)
@@ -95,7 +117,7 @@ def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str
     problems = reader.problems or [_in_arguments(problem) for problem in timing.problems()]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return ServeSettings(host, port, store, redis, timing, shards, detail, trim_every)
+    return ServeSettings(host, port, store, redis, timing, shards, detail, trim_every, security)
 
 
 class _Reader:
@@ -150,19 +172,65 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-def _loopback(text: str) -> str:
-    if text == "localhost":
-        return "127.0.0.1"
+def _security(reader: "_Reader", environment: Mapping[str, str]) -> SecuritySettings:
+    def seconds(text: str) -> float:
+        return duration(text) / 1000
+
+    found = SecuritySettings(
+        accounts=reader.read("accounts", path),
+        accounts_toml=environment.get(ACCOUNTS_TOML) or None,
+        secret=_secret(reader, environment),
+        token_lifetime_s=max(1, int(reader.read("token_lifetime", seconds))),
+        revoked=reader.read("revoked_tokens", path),
+        logins=reader.read("login_limit", limit_in(seconds)),
+        changes=reader.read("admin_limit", limit_in(seconds)),
+        proxies=reader.read("trusted_proxies", networks),
+        open_metrics=reader.read("metrics_access", metrics_access),
+        certificate=reader.read("tls_cert", path),
+        key=reader.read("tls_key", path),
+    )
+    reader.problems += () if reader.problems else _at_odds(found)
+    return found
+
+
+def _secret(reader: "_Reader", environment: Mapping[str, str]) -> bytes | None:
+    file = reader.read("token_secret_file", path)
     try:
-        inside = ipaddress.ip_address(text).is_loopback
+        return secret_in(file, environment)
+    except ValueError as error:
+        reader.problems.append(f"{TOKEN_SECRET if file is None else '--token-secret-file'}: {error}")
+        return None
+
+
+def _at_odds(found: SecuritySettings) -> list[str]:
+    problems = []
+    if found.accounts is not None and found.accounts_toml is not None:
+        problems.append(f"--accounts: is set beside {ACCOUNTS_TOML}: unset one of them")
+    if found.has_accounts and found.secret is None:
+        problems.append(
+            "--token-secret-file: is needed with accounts: name a file with at least 32 bytes that nobody can guess, "
+            "such as `openssl rand -hex 32` makes"
+        )
+    if (found.certificate is None) != (found.key is None):
+        problems.append("--tls-cert: goes with --tls-key: set both, or none")
+    return problems
+
+
+def _address(text: str) -> str:
+    try:
+        return "127.0.0.1" if text == "localhost" else str(ipaddress.ip_address(text))
     except ValueError:
         raise ValueError(f"must be an IP address such as 127.0.0.1, not {text!r}") from None
-    if not inside:
+
+
+def _loopback(text: str) -> str:
+    address = _address(text)
+    if not ipaddress.ip_address(address).is_loopback:
         raise ValueError(
-            f"{text} can be reached from other machines, and this version has no accounts to let in only whom you "
-            "trust: accounts come first, so use 127.0.0.1 or ::1"
+            f"{text} can be reached from other machines, and there are no accounts to let in only whom you "
+            "trust: accounts come first (--accounts FILE), else use 127.0.0.1 or ::1"
         )
-    return text
+    return address
 
 
 def _store_url(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack
 
 import attrs
 
+from streamshard.adapters.client.credentials import Auth
 from streamshard.adapters.client.producer import Failure, Fields, Key, Producer, Published
 from streamshard.core.ports import ShardLog
 from streamshard.core.replies import Routing
@@ -72,11 +73,12 @@ class _Engine:
 class SyncProducer:
     """A `Producer` for threads: any number of them may use it, and what they publish at the same time is sent together.
 
-    ``url``, ``redis`` and ``token`` as for `StreamApp`, options as for `StreamApp.producer`. It connects at its first
-    use, once in each process that is forked. Raises `ConfigurationError`. Close it, or use it in a ``with``.
+    ``url``, ``redis``, ``token`` and ``auth`` as for `StreamApp`, options as for `StreamApp.producer`. It connects
+    at its first use, once in each process that is forked. Raises `ConfigurationError`. Close it, or use it in a
+    ``with``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as for `StreamApp`
         self,
         prefix: str,
         group: str,
@@ -84,10 +86,11 @@ class SyncProducer:
         redis: str | ShardLog = DEFAULT_REDIS,
         *,
         token: str | None = None,
+        auth: Auth | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         def make() -> _Engine:
-            app = StreamApp(url, redis, token=token)
+            app = StreamApp(url, redis, token=token, auth=auth)
             return _Engine(app, app.producer(prefix, group, **options))
 
         self._make: Callable[[], _Engine] = make

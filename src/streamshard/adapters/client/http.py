@@ -11,6 +11,8 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from streamshard.adapters.client.answer import Answer, received
+from streamshard.adapters.client.credentials import Auth, Credentials, parted, without_login
+from streamshard.adapters.client.trust import trusting
 from streamshard.adapters.client.wire import (
     Body,
     batch_item,
@@ -35,8 +37,9 @@ LEAST_DEADLINE_MS = 100
 OK = 200
 FIRST_SERVER_ERROR = 500
 TOO_MANY = 429
+UNAUTHORIZED = 401
 UNKNOWN_RESOURCE = (404, 405)
-REFUSED_WHOLE = (400, 413, 414, 415, 422)
+REFUSED_WHOLE = (400, 403, 413, 414, 415, 422)
 
 MOST_TOGETHER = 100
 MOST_BYTES = 500_000
@@ -53,19 +56,27 @@ class HttpCoordinator:
 
     ``deadline``: milliseconds for a whole call, whatever the number of URLs; once a heartbeat was answered
     never more than a third of the lease.
-    ``token`` goes out as a bearer token. Redirects are not followed. Belongs to one event loop.
+    ``token`` goes out as a bearer token, ``auth`` as name and password, and so does what a URL says before its host.
+    ``ca_file``: authorities to believe instead of the usual ones. Redirects are not followed. Belongs to one event
+    loop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each has a default, and all but one go by name
         self,
         base_urls: str | Sequence[str],
         *,
         deadline: Millis = DEFAULT_DEADLINE,
         token: str | None = None,
+        auth: Auth | None = None,
+        known: Credentials | None = None,
+        ca_file: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         urls = [base_urls] if isinstance(base_urls, str) else list(base_urls)
-        self._urls = [_base(url) for url in urls]
+        parts = [parted(_base(url)) for url in urls]
+        self._urls = [base for base, _ in parts]
+        self._logins = {base: login for base, login in parts if login is not None}
+        self._credentials = known or Credentials(token, auth)
         if not self._urls:
             raise ConfigurationError("url: needs at least one base URL, such as http://127.0.0.1:8080")
         if deadline < 1:
@@ -73,13 +84,11 @@ class HttpCoordinator:
         self._deadline_s = self._longest_s = deadline / 1000
         self._singly_until = 0.0
         self._life = Life()
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        trust = _trust(self._urls)
+        trust = _trust(self._urls, ca_file)
         # No heartbeat ever waits for a connection because watches hold them all.
         self._client, self._listening = (
             # httpx's own timeouts are per socket operation, so a slow drip would outlive any of them.
             httpx.AsyncClient(
-                headers=headers,
                 timeout=None,
                 follow_redirects=False,
                 trust_env=False,
@@ -180,7 +189,7 @@ class HttpCoordinator:
             share = (ends_at - time.monotonic()) / (len(self._urls) - position)
             try:
                 async with asyncio.timeout(max(share, 0)):
-                    response = await _send(client or self._client, method, base + path, content)
+                    response = await self._shown(client or self._client, method, base, path, content)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
                 # A TimeoutError is an OSError: the share of this URL is used up.
                 failures.append(f"{base}: {str(error) or 'no answer in time'}")
@@ -191,6 +200,16 @@ class HttpCoordinator:
                 return response
             failures.append(f"{base}: {problem}")
         raise CoordinatorUnreachable("no coordinator answered: " + "; ".join(failures))
+
+    async def _shown(
+        self, client: httpx.AsyncClient, method: str, base: str, path: str, content: bytes | None
+    ) -> Answer:
+        """One answer to who we are; once more if we are someone else by now."""
+        login = self._logins.get(base)
+        response = await _send(client, method, base + path, content, login or self._credentials.header)
+        if response.status_code == UNAUTHORIZED and login is None and self._credentials.renewed():
+            response = await _send(client, method, base + path, content, self._credentials.header)
+        return response
 
     def _prefer(self, base: str) -> None:
         if self._urls[0] != base:
@@ -222,16 +241,20 @@ def _encoded(body: Body) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-async def _send(client: httpx.AsyncClient, method: str, url: str, content: bytes | None) -> Answer:
+async def _send(client: httpx.AsyncClient, method: str, url: str, content: bytes | None, login: str | None) -> Answer:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    if login is not None:
+        headers["Authorization"] = login
     if content is not None:
         headers["Content-Type"] = "application/json"
     async with client.stream(method, url, content=content, headers=headers) as response:
         return await received(response)
 
 
-def _trust(urls: Sequence[str]) -> ssl.SSLContext:
+def _trust(urls: Sequence[str], ca_file: str | None) -> ssl.SSLContext:
     """Whose certificates are believed. Loading them takes a fifth of a second: without TLS nobody's are."""
+    if ca_file is not None:
+        return trusting(ca_file)
     if any(url.startswith("https://") for url in urls):
         return httpx.create_ssl_context(trust_env=False)
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -239,9 +262,11 @@ def _trust(urls: Sequence[str]) -> ssl.SSLContext:
 
 def _base(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"url: {url!r} must begin with http:// or https://, such as http://127.0.0.1:8080")
+        raise ConfigurationError(
+            f"url: {without_login(url)!r} must begin with http:// or https://, such as http://127.0.0.1:8080"
+        )
     if not _has_host(url):
-        raise ConfigurationError(f"url: {url!r} can't be read: write it like http://127.0.0.1:8080")
+        raise ConfigurationError(f"url: {without_login(url)!r} can't be read: write it like http://127.0.0.1:8080")
     return url.rstrip("/")
 
 

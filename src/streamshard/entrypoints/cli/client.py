@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from streamshard.adapters.client.credentials import Credentials, parted, without_login
 from streamshard.errors import (
     Conflict,
     CoordinatorUnreachable,
+    Forbidden,
     InvalidRequest,
     NotAllowed,
     NotFound,
+    RateLimited,
     StreamshardError,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -23,13 +27,19 @@ TIMEOUT_SECONDS = 30.0
 
 _BY_STATUS: dict[int, type[StreamshardError]] = {
     400: InvalidRequest,
+    401: Unauthenticated,
+    403: Forbidden,
     404: NotFound,
     409: Conflict,
     422: NotAllowed,
+    429: RateLimited,
     503: Unavailable,
 }
 
 NEXT_STEPS: dict[str, str] = {
+    "UNAUTHENTICATED": "streamshard token create --user NAME, and set STREAMSHARD_TOKEN to what it prints",
+    "FORBIDDEN": "an account with that role",
+    "RATE_LIMIT_EXCEEDED": "the same command again in a moment",
     "STREAM_NOT_FOUND": "streamshard streams list",
     "GROUP_NOT_FOUND": "streamshard groups list",
     "MIGRATION_NOT_FOUND": "streamshard reshard status STREAM",
@@ -43,16 +53,26 @@ NEXT_STEPS: dict[str, str] = {
 
 
 class Api:
-    """One coordinator; use it as a context manager."""
+    """One coordinator; use it as a context manager. Name and password in ``url`` go before ``known``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, known: Credentials | None = None, ca_file: str | None = None) -> None:
         import httpx  # a tenth of a second that `--help` need not take
 
+        from streamshard.adapters.client.trust import trusting
+
         if not _is_base_url(url):
-            raise InvalidRequest(f"--url: must be http://HOST:PORT or https://HOST:PORT, not {url!r}")
-        self._url = url.rstrip("/")
+            raise InvalidRequest(f"--url: must be http://HOST:PORT or https://HOST:PORT, not {without_login(url)!r}")
+        bare, login = parted(url)
+        self._url = bare.rstrip("/")
+        shown = login or (None if known is None else known.header)
         # No proxy from the environment: it would be asked for 127.0.0.1.
-        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self._url,
+            timeout=TIMEOUT_SECONDS,
+            trust_env=False,
+            headers={} if shown is None else {"Authorization": shown},
+            verify=True if ca_file is None else trusting(ca_file),
+        )
 
     def __enter__(self) -> "Api":
         return self
@@ -76,6 +96,10 @@ class Api:
         """Raise what the coordinator's refusal means."""
         return self._ask("DELETE", segments, body=body)
 
+    def release(self) -> str:
+        """The version of its software; raises as `get`."""
+        return str(self._request("GET", "/openapi.json").get("info", {}).get("version", ""))
+
     def _ask(
         self,
         method: str,
@@ -84,9 +108,14 @@ class Api:
         params: Mapping[str, str] | None = None,
         body: Json | None = None,
     ) -> Json:
+        path = "/coord/v1/" + "/".join(quote(segment, safe="") for segment in segments)
+        return self._request(method, path, params, body)
+
+    def _request(
+        self, method: str, path: str, params: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
         import httpx
 
-        path = "/coord/v1/" + "/".join(quote(segment, safe="") for segment in segments)
         try:
             response = self._http.request(method, path, params=params, json=body)
         except httpx.TransportError as error:

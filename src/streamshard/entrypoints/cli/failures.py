@@ -9,11 +9,13 @@ from streamshard.errors import (
     ConfigurationError,
     Conflict,
     CoordinatorUnreachable,
+    Forbidden,
     InvalidRequest,
     NotAllowed,
     NotFound,
     StreamshardError,
     StreamUnavailable,
+    Unauthenticated,
 )
 
 
@@ -32,6 +34,8 @@ class ExitCode(enum.IntEnum):
 _CODES: dict[type[StreamshardError], ExitCode] = {
     InvalidRequest: ExitCode.USAGE,
     NotFound: ExitCode.NOT_FOUND,
+    Unauthenticated: ExitCode.UNAUTHORISED,
+    Forbidden: ExitCode.UNAUTHORISED,
     Conflict: ExitCode.REFUSED,
     NotAllowed: ExitCode.REFUSED,
     CoordinatorUnreachable: ExitCode.UNREACHABLE,

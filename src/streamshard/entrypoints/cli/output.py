@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from streamshard.adapters.client.credentials import CA_FILE, credentials
 from streamshard.entrypoints.cli.client import Api
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -72,8 +73,13 @@ def kept(name: str) -> Any:
 
 
 def coordinator() -> Api:
-    """The coordinator that ``--url`` names."""
-    return Api(kept("url"))
+    """The coordinator that ``--url`` names, told who asks."""
+    return Api(kept("url"), credentials(None, None, os.environ), os.environ.get(CA_FILE) or None)
+
+
+def stranger() -> Api:
+    """The same, told nothing but what the URL says."""
+    return Api(kept("url"), None, os.environ.get(CA_FILE) or None)
 
 
 def emit(value: object, text: str) -> None:

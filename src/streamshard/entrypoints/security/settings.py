@@ -82,17 +82,17 @@ def metrics_access(text: str) -> bool:
     return text == "open"
 
 
-def secret_in(file: str, environment: Mapping[str, str]) -> bytes | None:
+def secret_in(file: Path | None, environment: Mapping[str, str]) -> bytes | None:
     """The secret that tokens are signed with; raises `ValueError` if it is too short to be one, without telling it."""
     text = environment.get(TOKEN_SECRET, "")
-    if file != NONE and text:
+    if file is not None and text:
         raise ValueError(f"is set beside {TOKEN_SECRET}: unset one of them")
+    if file is None and not text:
+        return None
     try:
-        secret = Path(file).read_bytes().strip() if file != NONE else text.encode()
+        secret = text.encode() if file is None else file.read_bytes().strip()
     except OSError as error:
         raise ValueError(f"the file can't be read: {error.strerror}") from None
-    if file == NONE and not text:
-        return None
     if len(secret) < LEAST_SECRET_BYTES:
         raise ValueError(
             f"the secret must be at least {LEAST_SECRET_BYTES} bytes long: make one with `openssl rand -hex 32`"
