@@ -6,15 +6,14 @@ from streamshard.core.effects import GuardResult, ShardProbe
 from streamshard.core.ids import ShardIndex
 from streamshard.core.proof import judge
 from streamshard.core.stream import (
-    ReshardingState,
     Shard,
     ShardPhase,
     StreamRecord,
     StreamState,
 )
 from streamshard.core.stream_events import LayoutRaised, Probed, Sealed, StreamOutcome
-from streamshard.core.stream_fences import after_seal, born_again
-from streamshard.core.stream_shape import is_undone, registered, restoring, scope, with_shards
+from streamshard.core.stream_fences import after_seal, born_again, past_return
+from streamshard.core.stream_shape import is_undone, registered, restoring, with_shards
 
 
 def sealed(record: StreamRecord, command: Sealed) -> StreamOutcome:
@@ -34,17 +33,7 @@ def _is_present(record: StreamRecord, index: ShardIndex, generation: int | None)
 def _over(record: StreamRecord, shards: list[Shard]) -> StreamRecord:
     ended = [after_seal(record, shard) for shard in shards]
     retired = {shard.index for shard in ended if shard.phase is ShardPhase.SEALED}
-    return _past_return(with_shards(record, ended), retired)
-
-
-def _past_return(record: StreamRecord, retired: set[ShardIndex]) -> StreamRecord:
-    """The first seal of a removed shard ends the time in which the removal can be taken back."""
-    resharding = record.resharding
-    if resharding is None or resharding.any_sealed or resharding.state is not ReshardingState.DRAINING:
-        return record
-    if not any(index in scope(resharding) for index in retired):
-        return record
-    return attrs.evolve(record, resharding=attrs.evolve(resharding, any_sealed=True))
+    return past_return(with_shards(record, ended), retired)
 
 
 def layout_raised(record: StreamRecord, command: LayoutRaised) -> StreamOutcome:

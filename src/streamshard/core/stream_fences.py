@@ -1,15 +1,15 @@
 """What the marks in Redis say about a stream's record: the next life of a shard, and lost writes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import attrs
 
 from streamshard.core.admin import CreateGroup, CreateStream, Scale
 from streamshard.core.ids import Generation, LayoutVersion, ShardIndex
 from streamshard.core.settings import MAX_SHARDS
-from streamshard.core.stream import FenceMark, Shard, ShardPhase, StreamRecord, StreamTombstone
+from streamshard.core.stream import FenceMark, ReshardingState, Shard, ShardPhase, StreamRecord, StreamTombstone
 from streamshard.core.stream_events import FencesSeen, StreamCommand, StreamContext, StreamOutcome
-from streamshard.core.stream_shape import is_undone, restoring, with_shards
+from streamshard.core.stream_shape import is_undone, restoring, scope, with_shards
 
 
 def fences_wanted(
@@ -62,7 +62,8 @@ def fences_seen(record: StreamRecord, command: FencesSeen, context: StreamContex
     shards += [_found(mark) for mark in strange]
     layout = max(record.layout_version, highest_layout(command.marks))
     after = attrs.evolve(with_shards(record, shards), layout_version=layout, store=context.store)
-    return StreamOutcome(after, discontinuity=evidence)
+    retired = {shard.index for shard in shards if shard.phase is ShardPhase.SEALED}
+    return StreamOutcome(past_return(after, retired), discontinuity=evidence)
 
 
 def strangers(record: StreamRecord, marks: Iterable[FenceMark]) -> tuple[FenceMark, ...]:
@@ -134,3 +135,13 @@ def after_seal(record: StreamRecord, shard: Shard) -> Shard:
 def born_again(shard: Shard) -> Shard:
     """The shard's next life, to be made."""
     return Shard(shard.index, next_generation(shard.generation, None), ShardPhase.PREPARING)
+
+
+def past_return(record: StreamRecord, retired: Set[ShardIndex]) -> StreamRecord:
+    """The first seal of a removed shard, however it is heard of, ends the time in which that can be taken back."""
+    resharding = record.resharding
+    if resharding is None or resharding.any_sealed or resharding.state is not ReshardingState.DRAINING:
+        return record
+    if not any(index in scope(resharding) for index in retired):
+        return record
+    return attrs.evolve(record, resharding=attrs.evolve(resharding, any_sealed=True))

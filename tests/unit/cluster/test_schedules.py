@@ -317,3 +317,22 @@ def test_orders_under_an_earlier_token_are_refused_before_the_successor_has_read
 
     assert cluster.world.fences["orders:0"].tokens[KEY.group] == new.may_use(ZERO)
     settle(cluster)
+
+
+def test_a_seal_that_only_the_fence_remembers_is_past_return_all_the_same() -> None:
+    cluster, _ = settled(3, "a")
+    cluster.coordinators[1].asleep = True
+    assert cluster.scale(1)
+    stand_before_the_seal(cluster)
+    cluster.finish(cluster.coordinators[0].errand_of_a_tick())
+    seals = cluster.stream.version.revision
+    assert cluster.stream.resharding is not None
+    assert cluster.stream.resharding.any_sealed
+
+    while cluster.stream.version.revision == seals:
+        cluster.lose_writes(1)
+    cluster.coordinators[0].store.reconnect()
+    cluster.run(300)
+    cluster.roll_back()
+
+    settle(cluster)
