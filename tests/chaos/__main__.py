@@ -29,6 +29,7 @@ def main() -> int:
             coordinators=given.coordinators,
             rate=given.rate,
             longest_stop=given.longest_stop,
+            at_once=given.at_once,
             rounds=given.rounds,
             nemeses=tuple(given.nemesis or ()),
         )
@@ -48,6 +49,7 @@ def _arguments() -> argparse.Namespace:
     asked.add_argument("--producers", type=int, default=2)
     asked.add_argument("--coordinators", type=int, default=2)
     asked.add_argument("--rate", type=int, default=400, help="records a second of each producer")
+    asked.add_argument("--at-once", type=int, default=3, help="how many nemeses work at the same time at most")
     asked.add_argument("--longest-stop", type=float, default=10.0, help="seconds that a process stands still at most")
     return asked.parse_args()
 

@@ -1,5 +1,6 @@
 """Everything that is done to a run's processes and to the ways between them, by name."""
 
+import signal
 from collections.abc import Iterator, Mapping
 
 from tests.chaos.actors import Actor, clock_library
@@ -9,6 +10,7 @@ from tests.chaos.servers import CLUSTERED, FILED, ON_SERVER, SINGLE
 from tests.chaos.stage import BY, CONSUMER, COORDINATOR, PRODUCER, NotNow, Stage
 from tests.chaos.wounds import Nemesis, Wound, a_while, ended, hurting, kill, stop, term
 from tests.integration.faults.proxy import Proxy
+from tests.ledger.consumer import STUCK_S
 
 LONGEST_S = 4.0
 
@@ -37,6 +39,18 @@ def rolling_restart(stage: Stage, wound: Wound) -> Iterator[float]:
                 if stage.listens(one):
                     break
                 yield 0.1
+
+
+def stuck_handler(stage: Stage, wound: Wound) -> Iterator[float]:
+    """A handler hangs for longer than its shard may take to be given up, while shards come and go."""
+    actor = stage.idle(CONSUMER)
+    if not stage.ready(actor):
+        raise NotNow
+    with hurting(stage, wound, actor):
+        actor.signal(signal.SIGUSR1)
+        yield 0.5
+        stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": _other_count(stage), **BY})
+        yield STUCK_S
 
 
 def meddle(way: str) -> Nemesis:
@@ -153,6 +167,7 @@ EVERYWHERE: Mapping[str, Nemesis] = {
     "coordinator-term": term(COORDINATOR),
     "coordinators-die": all_coordinators_die,
     "rolling-restart": rolling_restart,
+    "handler-stuck": stuck_handler,
     **{f"http-{way}": meddle(way) for way in WAYS},
     **{f"http-{how}": break_http(how) for how in ("reset", "silent", "refused", "slow")},
     "scale": scale,

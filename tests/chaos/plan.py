@@ -39,7 +39,7 @@ SETTINGS: Final = ("sqlite", "redis", "cluster")
 
 @attrs.frozen
 class Plan:
-    """One run. ``seconds`` of it are chaos; ``longest_stop`` is how long a process stands still at most, in seconds;
+    """One run. ``seconds`` of it are chaos; ``longest_stop``: for how many seconds a process stands still at most;
     ``rounds``: how often each nemesis has to come."""
 
     setting: str = "sqlite"
@@ -50,6 +50,9 @@ class Plan:
     producers: int = 2
     rate: int = 400
     longest_stop: float = 10.0
+    at_once: int = 3
+    """How many nemeses work at the same time at most."""
+
     probes: int = 3
     rounds: int = 3
     timed: bool = True

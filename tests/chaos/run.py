@@ -34,7 +34,6 @@ from tests.ledger.lines import Ledger, read
 from tests.ledger.timings import figures, pauses_move_nothing, quick_failovers, quick_handoffs, void
 
 CALM_S = 3.0
-MOST_AT_ONCE = 3
 BUSY_MS = 100.0
 """A thread that wakes up this late says that the machine had no time for anybody."""
 
@@ -99,7 +98,7 @@ class Storm:
         try:
             while (now := time.monotonic()) < began + self._stage.plan.seconds * (1 if self._enough() else 2):
                 self._advance(now)
-                if now >= following and len(self._active) < MOST_AT_ONCE:
+                if now >= following and len(self._active) < self._stage.plan.at_once:
                     self._begin()
                     following = now + self._stage.chance.expovariate(1 / pause)
                 self._stage.pause(0.01)

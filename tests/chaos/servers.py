@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from streamshard.adapters.streams.embedded import EmbeddedServer
 from streamshard.core.slots import hash_slot
 from tests.chaos.ground import Clustered, Single
-from tests.chaos.plan import MOST_IN_CHAOS, MOST_SHARDS, STREAM
+from tests.chaos.plan import GROUP, MOST_IN_CHAOS, MOST_SHARDS, STREAM
 from tests.chaos.stage import NotNow, Stage
 from tests.chaos.wounds import EVERY_SHARD, Nemesis, Wound, a_while
 from tests.integration.cluster import Node, ask
@@ -166,6 +166,18 @@ def script_flush_everywhere(stage: Stage, wound: Wound) -> Iterator[float]:
         yield 0.1
 
 
+def destroy_group(stage: Stage, wound: Wound) -> Iterator[float]:
+    """The group of one shard is gone, and with it what it was given; its records are still there."""
+    with stage.victims(SHARDS):
+        shard = stage.chance.randrange(MOST_IN_CHAOS)
+        key = f"{STREAM}:{shard}"
+        if not stage.waiting(shard)[0]:
+            raise NotNow
+        wound.forgets([shard])
+        stage.ground.ask(key, "XGROUP", "DESTROY", key, GROUP)
+        yield 0.5
+
+
 def _following(stage: Stage, node: Node) -> Iterator[float]:
     """Until it has everything that its master has: before that, the master's death would lose more."""
     for _ in range(300):
@@ -212,6 +224,7 @@ SINGLE: Mapping[str, Nemesis] = {
     "redis-pause": tell(SHARDS, "CLIENT", "PAUSE", 700, "ALL", lasts=0.8),
     "redis-sleep": tell(SHARDS, "DEBUG", "SLEEP", "0.5"),
     "script-flush": tell(SHARDS, "SCRIPT", "FLUSH"),
+    "group-destroyed": destroy_group,
 }
 FILED: Mapping[str, Nemesis] = {"store-restore": older_file}
 ON_SERVER: Mapping[str, Nemesis] = {
@@ -227,4 +240,5 @@ CLUSTERED: Mapping[str, Nemesis] = {
     "master-stop": freeze_master,
     "replica-kill": kill_replica,
     "script-flush": script_flush_everywhere,
+    "group-destroyed": destroy_group,
 }

@@ -28,6 +28,10 @@ class Wound:
     lost_from: int = 0
     lost_to: int = 0
 
+    def forgets(self, shards: list[int]) -> None:
+        """Redis keeps every record of these shards, but no longer knows who was given it."""
+        self.shards, self.lost_from, self.lost_to = shards, 1, 1
+
     def loses(self, shards: Iterator[int] | range | list[int], since_s: float = 0.0) -> None:
         """From now on, or since so many seconds, Redis may forget what is written to these shards."""
         self.shards = list(shards)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from streamshard.entrypoints.demo.journal import Journal
 from streamshard.errors import LeaseLost, StreamUnavailable
 
 REDELIVER_S = 1.0
+STUCK_S = 12.0
+"""How long a handler hangs that SIGUSR1 has fallen upon: for longer than a shard may take to be given up."""
 
 
 class Handler(Witness):
@@ -22,6 +25,8 @@ class Handler(Witness):
         super().__init__(app, journal)
         self._kept = journal.kept
         self._ms_a_record = ms_a_record
+        self._stuck = False
+        signal.signal(signal.SIGUSR1, self._get_stuck)
 
     async def handle(self, batch: Batch) -> None:
         shard, token = batch[0].shard, batch[0].fencing_token
@@ -29,7 +34,7 @@ class Handler(Witness):
         ids = [message.id for message in batch]
         records = [[m.id, m.text("by"), int(m.fields[b"n"]), m.delivery_count] for m in batch]
         self._note("start", right, shard, token, records=records)
-        await asyncio.sleep(self._ms_a_record * len(batch) / 1000)
+        await asyncio.sleep(self._duration(len(batch)))
         await self._kept()
         try:
             await batch.ack()
@@ -37,6 +42,15 @@ class Handler(Witness):
             self._note("end", right, shard, token, ids=ids, acked=False, why=type(trouble).__name__)
             raise
         self._note("end", right, shard, token, ids=ids, acked=True)
+
+    def _get_stuck(self, number: int, frame: object) -> None:
+        self._stuck = True
+
+    def _duration(self, records: int) -> float:
+        if self._stuck:
+            self._stuck = False
+            return STUCK_S
+        return self._ms_a_record * records / 1000
 
 
 def main(options: str) -> None:
