@@ -6,6 +6,7 @@ from typing import Any, assert_never
 from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Connections, Exchanging, value
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
 from streamshard.adapters.streams.trimming import TRIMS_A_PIPELINE, trim_call, trimmed
+from streamshard.adapters.streams.understanding import maybe_whole, understood, whole
 from streamshard.core.effects import (
     DropGroup,
     DropShard,
@@ -48,7 +49,7 @@ class RedisStreamBackend:
     async def provision(self, orders: Sequence[Provision]) -> tuple[ProvisionResult, ...]:
         """Make shard keys, groups and marks."""
         replies = await self._run([_provision(order) for order in orders])
-        return tuple(ProvisionResult(reply.decode()) for reply in replies)
+        return tuple(_provisioned(reply) for reply in replies)
 
     async def raise_fences(self, orders: Sequence[RaiseFence]) -> tuple[RaiseResult, ...]:
         """Raise token marks; a node of a cluster that is away leaves those of its own shards unknown."""
@@ -62,7 +63,7 @@ class RedisStreamBackend:
         """Raise layout marks."""
         script = load("raise_layout")
         replies = await self._run([shard_call(script, o.prefix, o.shard, o.generation, o.layout) for o in orders])
-        return tuple(GuardResult(reply.decode()) for reply in replies)
+        return tuple(_guarded(reply) for reply in replies)
 
     async def read_fences(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[FenceMark, ...]:
         """Read the marks of shards."""
@@ -79,12 +80,12 @@ class RedisStreamBackend:
         guard = (order.generation, order.layout)
         groups: tuple[str | int, ...] = (len(order.registered), *order.registered, *order.ignored)
         (reply,) = await self._run([shard_call(load("seal"), order.prefix, order.shard, *guard, *groups)])
-        return GuardResult(reply.decode())
+        return _guarded(reply)
 
     async def tidy(self, orders: Sequence[DropGroup | MendLag | DropShard]) -> tuple[GuardResult, ...]:
         """Drop what was deleted, mend counters."""
         replies = await self._run([_tidy(order) for order in orders])
-        return tuple(GuardResult(reply.decode()) for reply in replies)
+        return tuple(_guarded(reply) for reply in replies)
 
     async def trim(self, orders: Sequence[Trim]) -> tuple[Trimmed, ...]:
         """Remove what everybody has acknowledged, and count what went unread."""
@@ -110,11 +111,22 @@ def _provision(order: Provision) -> Call:
     return shard_call(load("provision"), order.prefix, order.shard, *guard, int(order.adopt), *groups)
 
 
+@understood
+def _provisioned(reply: Any) -> ProvisionResult:
+    return ProvisionResult(reply.decode())
+
+
+@understood
+def _guarded(reply: Any) -> GuardResult:
+    return GuardResult(reply.decode())
+
+
 def _raise_fence(order: RaiseFence) -> Call:
     guard = (order.generation, order.layout)
     return shard_call(load("raise_fence"), order.prefix, order.shard, *guard, order.group, order.floor, order.token)
 
 
+@understood
 def _raised(outcome: object) -> RaiseResult:
     if isinstance(outcome, StreamUnavailable):
         return RaiseResult(RaiseVerdict.UNKNOWN, Token(0))
@@ -135,6 +147,7 @@ def _tidy(order: DropGroup | MendLag | DropShard) -> Call:
             assert_never(order)
 
 
+@understood
 def _fence_mark(shard: ShardIndex, reply: Any) -> FenceMark:
     exists, flat = reply
     found = {_text(name): _counted(mark) for name, mark in zip(flat[::2], flat[1::2], strict=True)}
@@ -155,14 +168,15 @@ def _counted(mark: bytes) -> int | None:
     return number if number < TOO_HIGH else None
 
 
+@understood
 def _shard_probe(shard: ShardIndex, reply: Any) -> ShardProbe:
     exists, generation, sealed, length, lag_known, groups = reply
     return ShardProbe(
         shard=shard,
         exists=bool(exists),
-        generation=None if generation is None else Generation(generation),
+        generation=None if generation is None else Generation(whole(generation)),
         sealed=bool(sealed),
-        length=length,
+        length=whole(length),
         groups=tuple(sorted((_group_probe(group) for group in groups), key=lambda probe: probe.name)),
         lag_known=bool(lag_known),
     )
@@ -172,8 +186,8 @@ def _group_probe(reply: Any) -> GroupProbe:
     name, pending, lag, last_delivered, first_undelivered, oldest_pending = reply
     return GroupProbe(
         name=GroupName(_text(name)),
-        pending=pending,
-        lag=lag,
+        pending=whole(pending),
+        lag=maybe_whole(lag),
         last_delivered=RecordId(last_delivered.decode()),
         first_undelivered=_record_id(first_undelivered),
         oldest_pending=_record_id(oldest_pending),

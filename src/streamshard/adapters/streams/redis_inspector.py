@@ -5,6 +5,7 @@ from typing import Any
 
 from streamshard.adapters.streams.connections import DEFAULT_TIMEOUT, Command, Connections, Exchanging, address, value
 from streamshard.adapters.streams.scripts import load, run, shard_look
+from streamshard.adapters.streams.understanding import understood
 from streamshard.core.ids import GroupName, Millis, RecordId, ShardIndex, StreamPrefix, stream_key
 from streamshard.core.inspection import Direction, Entry, GroupLook, Page, ShardLook, Wanted
 
@@ -49,6 +50,7 @@ def _range(key: str, wanted: Wanted) -> Command:
     return ("XREVRANGE", key, "+" if cursor is None else f"({cursor}", "-", "COUNT", count)
 
 
+@understood
 def _page(reply: Any, limit: int) -> Page:
     entries = tuple(_entry(raw) for raw in reply)
     return Page(entries[:limit], entries[limit - 1].id if len(entries) > limit else None)
@@ -59,6 +61,7 @@ def _entry(raw: Any) -> Entry:
     return Entry(RecordId(record.decode()), tuple(zip(flat[::2], flat[1::2], strict=True)))
 
 
+@understood
 def _look(shard: ShardIndex, reply: Any, node: str | None) -> ShardLook:
     exists, now, *more = reply
     if not exists:

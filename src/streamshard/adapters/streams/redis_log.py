@@ -21,6 +21,7 @@ from streamshard.adapters.streams.connections import (
 )
 from streamshard.adapters.streams.record_ids import id_order
 from streamshard.adapters.streams.scripts import Call, load, run, shard_call
+from streamshard.adapters.streams.understanding import understood, whole
 from streamshard.adapters.streams.values import check_max_len
 from streamshard.core.ids import Millis, RecordId
 from streamshard.core.records import (
@@ -78,21 +79,18 @@ class FencedLog:
     async def deliver(self, access: ShardAccess, ids: Sequence[RecordId]) -> DeliveryReply:
         """Count one more delivery of each."""
         (outcome,) = await run(self._orders, [_member_call("deliver", access, access.consumer, *ids)])
-        reply = value(outcome)
-        counts = {RecordId(raw.decode()): int(count) for rows in reply[1:] for raw, count in rows}
-        return DeliveryReply(Access(reply[0].decode()), counts)
+        return _delivery_reply(value(outcome))
 
     async def give_back(self, access: ShardAccess, ids: Sequence[RecordId]) -> AckReply:
         """Leave records pending under nobody's name; a server without XNACK refuses."""
         (outcome,) = await run(self._orders, [_member_call("give_back", access, *ids)])
-        reply = value(outcome)
-        return AckReply(Access(reply[0].decode()), *reply[1:])
+        return _settled(value(outcome))
 
     async def bury(self, key: str, fields: Mapping[bytes, bytes]) -> RecordId:
         """Add a record to a stream, which is made if there is none."""
         words = [word for pair in fields.items() for word in pair]
         (outcome,) = await self._orders.exchange([("XADD", key, "*", *words)])
-        return RecordId(value(outcome).decode())
+        return _record_id(value(outcome))
 
     async def abilities(self) -> Abilities:
         """Ask the server what it can do."""
@@ -110,7 +108,7 @@ class FencedLog:
         (outcome,) = await self._acknowledger.append([(*_acknowledgement(access, mode), *ids)])
         if isinstance(outcome, NoScriptError):
             (outcome,) = await run(self._orders, [_member_call("acknowledge", access, mode.value, *ids)])
-        return _ack_reply(*value(outcome))
+        return _settled(value(outcome))
 
     async def append(
         self, key: str, fields: Mapping[str | bytes, str | bytes | int | float], max_len: int | None
@@ -218,6 +216,23 @@ def _ack_reply(access: bytes, acknowledged: int = 0) -> AckReply:
     return AckReply(Access(access.decode()), acknowledged)
 
 
+@understood
+def _settled(reply: Any) -> AckReply:
+    access, *count = reply
+    return _ack_reply(access, *map(whole, count))
+
+
+@understood
+def _record_id(reply: Any) -> RecordId:
+    return RecordId(reply.decode())
+
+
+@understood
+def _delivery_reply(reply: Any) -> DeliveryReply:
+    counts = {RecordId(raw.decode()): int(count) for rows in reply[1:] for raw, count in rows}
+    return DeliveryReply(Access(reply[0].decode()), counts)
+
+
 def xadd(record: Append, *, once: bool) -> Command:
     """The command that appends a record; ``once``: under the name by which the server takes it once only."""
     pairs = [word for pair in record.fields.items() for word in pair]
@@ -258,6 +273,7 @@ def _read(access: ShardAccess, count: int) -> Call:
     return _member_call("read", access, access.consumer, max(count, 0))
 
 
+@understood
 def _read_reply(reply: Any) -> ReadReply:
     access = Access(reply[0].decode())
     if access is not Access.OK:
@@ -266,6 +282,7 @@ def _read_reply(reply: Any) -> ReadReply:
     return ReadReply(access, records, RecordId(reply[2].decode()))
 
 
+@understood
 def _claim_reply(reply: Any) -> ClaimReply:
     access = Access(reply[0].decode())
     if access is not Access.OK:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from streamshard.adapters.streams.scripts import Call, load, shard_call
+from streamshard.adapters.streams.understanding import understood, whole
 from streamshard.core.effects import Missed, Trim, Trimmed, TrimVerdict
 from streamshard.core.ids import GroupName, RecordId
 
@@ -16,6 +17,7 @@ def trim_call(order: Trim) -> Call:
     return shard_call(load("trim"), order.prefix, order.shard, *guard, order.limit, *order.registered)
 
 
+@understood
 def trimmed(reply: Any) -> Trimmed:
     """What the script answered."""
     verdict, *more = reply
@@ -24,10 +26,12 @@ def trimmed(reply: Any) -> Trimmed:
     removed, floor, holder, missed = more
     return Trimmed(
         verdict=TrimVerdict(verdict.decode()),
-        removed=removed,
+        removed=whole(removed),
         floor=None if floor is None else RecordId(floor.decode()),
         holder=None if holder is None else _name(holder),
-        missed=tuple(Missed(_name(group), total, found, bool(exact)) for group, total, found, exact in missed),
+        missed=tuple(
+            Missed(_name(group), whole(total), whole(found), bool(exact)) for group, total, found, exact in missed
+        ),
     )
 
 
