@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from streamshard.core.commands import Intent
-from streamshard.core.ids import Generation, Millis, ShardIndex
+from streamshard.core.ids import Generation, GroupName, Millis, ShardIndex
 from streamshard.core.session import Phase
 from streamshard.core.stream import ReshardingState, Shard, ShardPhase
 from streamshard.testing.cluster import KEY, SHORT, Cluster
@@ -321,18 +321,21 @@ def test_orders_under_an_earlier_token_are_refused_before_the_successor_has_read
 
 def test_a_seal_that_only_the_fence_remembers_is_past_return_all_the_same() -> None:
     cluster, _ = settled(3, "a")
-    cluster.coordinators[1].asleep = True
+    stranger = GroupName("stranger")
+    cluster.producer.routed.insert(0, "orders:1")
+    cluster.append()
+    cluster.world.create_foreign("orders:1", (stranger,))
     assert cluster.scale(1)
-    stand_before_the_seal(cluster)
-    cluster.finish(cluster.coordinators[0].errand_of_a_tick())
-    seals = cluster.stream.version.revision
-    assert cluster.stream.resharding is not None
-    assert cluster.stream.resharding.any_sealed
+    cluster.run(8_000)
+    assert [shard.phase.value for shard in cluster.stream.shards.values()] == ["OPEN", "DRAINING", "SEALED"]
 
-    while cluster.stream.version.revision == seals:
+    while cluster.stream.shards[ShardIndex(2)].phase is ShardPhase.SEALED:
         cluster.lose_writes(1)
-    cluster.coordinators[0].store.reconnect()
-    cluster.run(300)
-    cluster.roll_back()
+    for process in cluster.coordinators:
+        process.store.reconnect()
+    cluster.run(8_000)
 
+    assert cluster.stream.shards[ShardIndex(2)].phase is ShardPhase.SEALED
+    assert not cluster.roll_back()
+    cluster.world.lose_group("orders:1", stranger)
     settle(cluster)
