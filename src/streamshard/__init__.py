@@ -8,8 +8,8 @@ if typing.TYPE_CHECKING:
     from streamshard.adapters.client.message import Batch, Message
     from streamshard.adapters.client.producer import Producer, Published
     from streamshard.adapters.client.scripted import ScriptedCoordinator
+    from streamshard.adapters.hashing import route
     from streamshard.core.ids import GroupKey
-    from streamshard.core.routing import route
     from streamshard.entrypoints.app import StreamApp
     from streamshard.entrypoints.assigning import Membership
     from streamshard.entrypoints.polling import Poller
@@ -77,7 +77,7 @@ _HOMES = {
     "StreamApp": "streamshard.entrypoints.app",
     "SyncProducer": "streamshard.entrypoints.sync_producer",
     "listens": "streamshard.entrypoints.sharing",
-    "route": "streamshard.core.routing",
+    "route": "streamshard.adapters.hashing",
 }
 """Where the names come from; all others are errors. Loaded on first use, so that the import costs nothing."""
 

@@ -4,7 +4,7 @@ import attrs
 
 from streamshard.core.ids import GroupKey, Instant, Millis
 from streamshard.core.replies import Routing
-from streamshard.core.routing import PROTOCOLS
+from streamshard.core.routing import PROTOCOLS, unroutable
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import client_lease_ms
 from streamshard.errors import RoutingExpired
@@ -70,6 +70,8 @@ def _problem(lease: RoutingLease, routing: Routing) -> str | None:
         return f"the routing of {lease.key} has {routing.shard_count} shards: must be between 0 and {MAX_SHARDS}"
     if routing.protocol not in PROTOCOLS:
         return f"the routing of {lease.key} goes by {routing.protocol!r}, which is unknown here: upgrade streamshard"
+    if routing.shard_count and (unrouted := unroutable(routing.protocol, routing.shard_count)) is not None:
+        return f"the routing of {lease.key} can't be used here: {unrouted}"
     return _backwards(lease.routing, routing)
 
 

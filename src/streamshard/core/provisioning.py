@@ -14,7 +14,7 @@ from streamshard.core.effects import Provision, ProvisionResult
 from streamshard.core.ids import Generation, GroupName, LayoutVersion, ShardIndex, Version
 from streamshard.core.names import check_group, check_prefix
 from streamshard.core.resharding import under_way
-from streamshard.core.routing import PROTOCOLS
+from streamshard.core.routing import unroutable
 from streamshard.core.stream import (
     EntryState,
     GroupEntry,
@@ -93,15 +93,14 @@ def _problem(command: CreateStream, context: StreamContext) -> InvalidRequest | 
     if not 1 <= command.shard_count <= context.max_shard_count:
         text = f"initialShardCount: must be between 1 and {context.max_shard_count}, not {command.shard_count}"
         return InvalidRequest(text)
-    if command.routing_protocol not in PROTOCOLS:
-        return InvalidRequest(f"routingProtocol: is unknown here: use one of {', '.join(sorted(PROTOCOLS))}")
     if len(set(names)) < len(names):
         return InvalidRequest("consumerGroups: name a group twice: name each once")
     try:
         check_prefix(command.prefix)
     except InvalidRequest as problem:
         return problem
-    return next(filter(None, map(_group_problem, command.groups)), None)
+    unrouted = unroutable(command.routing_protocol, command.shard_count)
+    return next(filter(None, (unrouted, *map(_group_problem, command.groups))), None)
 
 
 def _group_problem(spec: GroupSpec) -> InvalidRequest | None:

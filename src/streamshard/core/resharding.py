@@ -13,6 +13,7 @@ import attrs
 
 from streamshard.core.admin import Amend, Rollback, Scale
 from streamshard.core.ids import GroupName, ShardIndex, WallMillis
+from streamshard.core.routing import unroutable
 from streamshard.core.stream import (
     ENDED,
     HISTORY_SIZE,
@@ -103,9 +104,9 @@ def scale(record: StreamRecord, command: Scale, context: StreamContext) -> Strea
 
 
 def _scale_refusal(record: StreamRecord, command: Scale, context: StreamContext) -> StreamshardError | None:
-    if not 0 <= command.target <= context.max_shard_count:
-        text = f"targetShardCount: must be between 0 and {context.max_shard_count}, not {command.target}"
-        return InvalidRequest(text)
+    problem = _target_problem(record, command.target, context.max_shard_count)
+    if problem is not None:
+        return problem
     if record.resharding is not None:
         return under_way(record.resharding)
     if command.target == record.routed_count:
@@ -118,6 +119,12 @@ def _scale_refusal(record: StreamRecord, command: Scale, context: StreamContext)
     if taken and not record.adopt:
         return StreamExists(f"{key_names(record, taken)}: not made by this stream: rename or delete, then scale again")
     return None
+
+
+def _target_problem(record: StreamRecord, target: int, limit: int) -> InvalidRequest | None:
+    if not 0 <= target <= limit:
+        return InvalidRequest(f"targetShardCount: must be between 0 and {limit}, not {target}")
+    return unroutable(record.routing_protocol, target) if target else None
 
 
 def _doing(record: StreamRecord, name: str) -> str:

@@ -112,6 +112,17 @@ def test_a_shard_count_out_of_range_is_refused(count: int) -> None:
     assert problem == f"the routing of orders/billing has {count} shards: must be between 0 and 16384"
 
 
+def test_a_count_that_the_protocol_can_not_route_over_is_refused() -> None:
+    vast = attrs.evolve(FOUR, protocol="ring-v1", shard_count=1_025)
+
+    _, problem = adopt(EMPTY, vast, Instant(0), Instant(0), 0.5)
+
+    assert problem == (
+        "the routing of orders/billing can't be used here: "
+        "shardCount: ring-v1 can't route over 1025 shards, it takes 1 to 1024"
+    )
+
+
 def test_a_drained_stream_has_a_routing_without_shards() -> None:
     lease = adopted(attrs.evolve(FOUR, shard_count=0))
 

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
+from streamshard.core import resharding
 from streamshard.core.admin import Scale
 from streamshard.core.effects import Provision
 from streamshard.core.ids import LayoutVersion, WallMillis
@@ -252,6 +254,18 @@ def test_a_count_out_of_range_names_the_field(target: int) -> None:
 
     assert isinstance(refusal, InvalidRequest)
     assert refusal.message.startswith("targetShardCount: must be between 0 and 16")
+
+
+def test_a_count_that_the_protocol_can_not_route_over_is_refused() -> None:
+    shop, _ = opened(1)
+    wide = attrs.evolve(shop.context(), max_shard_count=2_000)
+    record = attrs.evolve(shop.record, routing_protocol="ring-v1")
+
+    outcome = resharding.scale(record, scale(1_025), wide)
+
+    assert isinstance(outcome.refusal, InvalidRequest)
+    assert outcome.refusal.message == "shardCount: ring-v1 can't route over 1025 shards, it takes 1 to 1024"
+    assert outcome.record == record
 
 
 def test_the_present_count_is_refused() -> None:

@@ -9,13 +9,14 @@ from typing import Literal, TypeAlias
 import attrs
 
 from streamshard.adapters.client.routes import Routes
+from streamshard.adapters.hashing import placing, route
 from streamshard.adapters.lives import FORKED, Life
 from streamshard.core.ids import GroupKey, Millis, RecordId, ShardIndex
 from streamshard.core.lease import REFRESH_MS
 from streamshard.core.ports import AppendingMany, Clock, CoordinatorApi, Entropy, Scattered, ShardLog
 from streamshard.core.records import Append
 from streamshard.core.replies import Routing
-from streamshard.core.routing import key_bytes, placing, route
+from streamshard.core.routing import key_bytes
 from streamshard.core.values import Value, encode_fields
 from streamshard.errors import ConfigurationError, MaybeWritten, NotFound, NotWritten, RoutingExpired
 
@@ -344,7 +345,7 @@ def _shard(routing: Routing, place: bytes | int) -> ShardIndex:
 def _shards(routing: Routing, drafts: Sequence[_Draft]) -> list[ShardIndex]:
     count, hashed = routing.shard_count, placing(routing.protocol, routing.shard_count)
     places = [draft.place for draft in drafts]
-    return [ShardIndex(place % count if isinstance(place, int) else hashed(place, count)) for place in places]
+    return [ShardIndex(place % count) if isinstance(place, int) else hashed(place) for place in places]
 
 
 def _by_server(

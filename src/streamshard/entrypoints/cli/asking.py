@@ -12,6 +12,7 @@ import click
 
 from streamshard.core.ids import GroupKey, GroupName, StreamPrefix
 from streamshard.core.names import check_group, check_prefix
+from streamshard.core.routing import DEFAULT_PROTOCOL, PROTOCOLS
 from streamshard.core.stream import Retention
 from streamshard.entrypoints.cli.failures import ExitCode, Failure
 from streamshard.entrypoints.cli.output import keep, kept
@@ -81,6 +82,18 @@ def retention_option(*, required: bool = False) -> Callable[[Command], Command]:
         show_default=not required,
         help="Trim nothing, or what every group has acknowledged.",
     )
+
+
+def routing_option(command: Command) -> Command:
+    """``--routing``: the routing protocol, for good."""
+    return click.option(
+        "--routing",
+        "routingProtocol",
+        type=click.Choice(list(PROTOCOLS)),
+        default=DEFAULT_PROTOCOL,
+        show_default=True,
+        help="How keys find their shard; it can't be changed later.",
+    )(command)
 
 
 def force_option(command: Command) -> Command:

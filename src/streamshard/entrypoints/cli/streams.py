@@ -15,6 +15,7 @@ from streamshard.entrypoints.cli.asking import (
     reason_option,
     requested_by_option,
     retention_option,
+    routing_option,
     start_from_option,
     stream_argument,
     yes_option,
@@ -39,6 +40,7 @@ def streams() -> None:
 @click.option("--shards", "initialShardCount", type=int, help="How many; the coordinator's default if left out.")
 @click.option("--group", "consumerGroups", multiple=True, metavar="GROUP", help="Create this group too; repeatable.")
 @start_from_option
+@routing_option
 @retention_option()
 @adopt_option
 @allow_legacy_option

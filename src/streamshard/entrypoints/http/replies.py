@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from streamshard.adapters.hashing import route
 from streamshard.core.facts import GroupFacts, StreamFacts, group_facts, stream_facts
 from streamshard.core.ids import GroupName, Millis, ShardIndex, StreamPrefix, WallMillis, stream_key
 from streamshard.core.queries import GroupView, MigrationView, exclusivity
 from streamshard.core.replies import Routing
-from streamshard.core.routing import route
 from streamshard.core.slots import hash_slot
 from streamshard.core.stream import DrainLook, GroupEntry, StreamRecord
 from streamshard.core.unread import unread_shards
