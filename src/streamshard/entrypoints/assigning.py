@@ -236,7 +236,8 @@ class Membership:
 
     def _finish(self, asked: Shards, answer: Any) -> None:
         if isinstance(answer, Iterable):
-            self._finish_all([shard for shard in asked if shard in set(answer)])
+            finished = list(answer)
+            self._finish_all([shard for shard in asked if shard in finished])
 
     def _finish_all(self, shards: Iterable[ShardIndex]) -> None:
         for shard in shards:
@@ -250,7 +251,10 @@ class Membership:
         try:
             answer = told(shards, self.assignment)
             return await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:  # the outermost frame of this library around the application's callback
+        except (Exception, asyncio.CancelledError) as error:  # the outermost frame around the application's callback
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise  # nobody cancelled what the callback waited for: it is the end
             name = getattr(told, "__name__", "a callback")
             failed = f"{self._key}: {name} failed for shards {list(shards)}, and is called again: {error!r}"
             self._grumble.say(name, failed, logging.ERROR)

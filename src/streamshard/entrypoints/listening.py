@@ -62,10 +62,16 @@ def check_limits(**options: float | None) -> None:
             raise ConfigurationError(f"{name}: must be {kind} from {low} to {high}, not {value!r}")
 
 
+class Unhandled(Exception):
+    """Raised by a handler of this library's own: what it was given is to come again, and nothing went wrong."""
+
+
 def _check_callable(name: str, function: object, arguments: int) -> None:
     """Now, and not again and again with each record."""
     if not callable(function):
         raise ConfigurationError(f"{name}: must be a function, not {function!r}")
+    if any(map(_yields, (function, getattr(function, "__call__", None)))):  # noqa: B004
+        raise ConfigurationError(f"{name}: has a yield in it, so that to call it does nothing: take that out")
     try:
         inspect.signature(function).bind(*range(arguments))
     except TypeError as error:
@@ -177,7 +183,7 @@ class Guard:
         self._listener = listener
         self._leave = leave
         self._grumble = Grumble(_LOG, clock)
-        self._workers = None if _is_async(listener.handler) else self._pool()
+        self._workers = None if is_async(listener.handler) else self._pool()
         self._tellings = Tellings(str(listener.key))
 
     async def handle(self, message: Message | Batch) -> bool:
@@ -186,7 +192,7 @@ class Guard:
             if self._workers is None:
                 await self._listener.handler(message)  # type: ignore[misc]  # an async function, then
             else:
-                await self._workers.run(partial(self._listener.handler, message))
+                await self._run(self._workers, message)
             return True
         except (LeaseLost, StreamUnavailable) as error:
             self._say("unacknowledged", f"{message!r} was handled, but not acknowledged: {error}")
@@ -200,11 +206,7 @@ class Guard:
             # Nobody cancelled the handler: something that it waited for was.
             self._say("cancelled", f"the handler of {message!r} waited for what was cancelled, and it stays pending")
         except Exception as error:  # the outermost frame of this library around the application's handler
-            # A handler whose database is down fails on every record: once in a while is enough.
-            failed = f"{self._listener.key}: the handler failed on {message!r}, which stays pending"
-            self._grumble.say(type(error).__qualname__, failed, logging.ERROR, error)
-            if self._listener.failure == "xnack":
-                await self._give_back(message)
+            await self._failed(message, error)
         return False
 
     def on_assigned(self, member: MemberId, shard: ShardIndex, token: Token) -> None:
@@ -234,6 +236,20 @@ class Guard:
         if self._workers is not None:
             self._workers.abandon()
 
+    async def _run(self, workers: Workers, message: Message | Batch) -> None:
+        called = await workers.run(partial(self._listener.handler, message))
+        if inspect.isawaitable(called):  # a plain function around an async one, as decorators make them
+            await called
+
+    async def _failed(self, message: Message | Batch, error: Exception) -> None:
+        if isinstance(error, Unhandled):
+            return
+        # A handler whose database is down fails on every record: once in a while is enough.
+        failed = f"{self._listener.key}: the handler failed on {message!r}, which stays pending"
+        self._grumble.say(type(error).__qualname__, failed, logging.ERROR, error)
+        if self._listener.failure == "xnack":
+            await self._give_back(message)
+
     async def _give_back(self, message: Message | Batch) -> None:
         try:
             await message.nack()
@@ -252,5 +268,10 @@ class Guard:
             self._tellings.tell(partial(told, member, shard, token))
 
 
-def _is_async(handler: Handler) -> bool:
+def is_async(handler: Handler) -> bool:
+    """Whether it is known before the call that there will be something to await."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+
+def _yields(function: object) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

@@ -8,16 +8,18 @@ from streamshard.adapters.client.message import Batch, Message
 from streamshard.core.ports import ShardLog
 from streamshard.entrypoints.app import DEFAULT_REDIS, StreamApp
 from streamshard.entrypoints.connecting import Where
-from streamshard.entrypoints.listening import ListenerOptions
+from streamshard.entrypoints.listening import ListenerOptions, Unhandled
 
-_Handed = tuple[Message | Batch, "asyncio.Future[None]"]
+_Handed = tuple[Message | Batch, "asyncio.Future[bool]"]
+"""And whether the caller is done with it, which is heard later."""
 
 
 class Poller:
     """Members of a group whose records are iterated over, one at a time: ``async for message in poller``.
 
     To ask for the next record is to be done with the last one: acknowledge it before, or it comes again after
-    ``redeliver_after``. With ``batch`` each is a `Batch`. ``url``, ``redis``, ``token`` and ``auth`` as for
+    ``redeliver_after``. With ``ack="on_success"`` it is acknowledged then, but not if the loop was left instead. With
+    ``batch`` each is a `Batch`. ``url``, ``redis``, ``token`` and ``auth`` as for
     `StreamApp`, options as for `StreamApp.listener`. Use it in an ``async with``; it raises what `StreamApp.start`
     does.
     """
@@ -36,7 +38,7 @@ class Poller:
         self.app = StreamApp(url, redis, token=token, auth=auth)
         self.app.listener(prefix, group=group, **options)(self._hand)
         self._handed: asyncio.Queue[_Handed] = asyncio.Queue()
-        self._last: asyncio.Future[None] | None = None
+        self._last: asyncio.Future[bool] | None = None
         self._ended: asyncio.Task[None] | None = None
         self._open = True
 
@@ -48,9 +50,9 @@ class Poller:
     async def __aexit__(self, *error: object) -> None:
         """Stop reading, leave and close; what was not acknowledged stays pending."""
         self._open = False
-        self._done()
+        self._end_last(done=False)
         while not self._handed.empty():
-            _settle(self._handed.get_nowait()[1])
+            _settle(self._handed.get_nowait()[1], done=False)
         await self.app.stop()
         if self._ended is not None:
             self._ended.cancel()
@@ -61,13 +63,13 @@ class Poller:
 
     async def __anext__(self) -> Message | Batch:
         """The next record; ends when every member has left, raises `ListenerRejected` as `StreamApp.wait` does."""
-        self._done()
+        self._end_last(done=True)
         while True:
-            message, done = await self._next()
+            message, ended = await self._next()
             if self._may_use(message):
-                self._last = done
+                self._last = ended
                 return message
-            _settle(done)  # it waited for too long: whoever holds the shard now gets it
+            _settle(ended, done=False)  # it waited for too long: whoever holds the shard now gets it
 
     async def _next(self) -> _Handed:
         assert self._ended is not None, "use the poller in an async with"
@@ -94,14 +96,15 @@ class Poller:
 
     async def _hand(self, message: Message | Batch) -> None:
         if not self._open:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._handed.put_nowait((message, done))
-        await done
+            raise Unhandled
+        ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._handed.put_nowait((message, ended))
+        if not await ended:
+            raise Unhandled
 
-    def _done(self) -> None:
+    def _end_last(self, *, done: bool) -> None:
         if self._last is not None:
-            _settle(self._last)
+            _settle(self._last, done=done)
         self._last = None
 
     def _may_use(self, message: Message | Batch) -> bool:
@@ -109,6 +112,6 @@ class Poller:
         return any(member.may_use(one.shard, one.fencing_token) for member in self.app.members)
 
 
-def _settle(done: "asyncio.Future[None]") -> None:
-    if not done.done():
-        done.set_result(None)
+def _settle(ended: "asyncio.Future[bool]", *, done: bool) -> None:
+    if not ended.done():
+        ended.set_result(done)

@@ -27,7 +27,7 @@ from streamshard.core.records import Record
 from streamshard.core.replies import HeartbeatReply, Routing
 from streamshard.core.settings import CoordinatorSettings
 from streamshard.entrypoints.app import StreamApp
-from streamshard.entrypoints.listening import Listener, group_key
+from streamshard.entrypoints.listening import Listener, group_key, is_async
 from streamshard.entrypoints.ticker import Ticker
 from streamshard.errors import ConfigurationError, CoordinatorUnreachable
 from streamshard.testing.clock import SeededEntropy
@@ -259,9 +259,8 @@ def _awaitable(handler: Callable[[Any], Awaitable[None] | None]) -> Callable[[An
     """A plain function goes to a thread, as in an app; the loop waits for it without letting time pass."""
 
     async def call(given: Message | Batch) -> None:
-        if inspect.iscoroutinefunction(handler):
-            await handler(given)
-        else:
-            await asyncio.to_thread(handler, given)
+        called = handler(given) if is_async(handler) else await asyncio.to_thread(handler, given)
+        if inspect.isawaitable(called):
+            await called
 
     return call

@@ -1,9 +1,13 @@
 """Whole apps over a scripted coordinator and shards in memory: what is handed over, and in which order."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
+from typing import Any
 
-from streamshard import Batch, Message, StreamApp
+import pytest
+
+from streamshard import Batch, ConfigurationError, Message, StreamApp
 from streamshard.adapters.client.scripted import ScriptedCoordinator
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.core.commands import Intent
@@ -43,6 +47,42 @@ def test_every_record_is_handed_over_in_order_and_acknowledged() -> None:
         assert (api.beats[-1].intent, api.beats[-1].holds) == (Intent.LEAVE, ())
 
     asyncio.run(scenario())
+
+
+def test_what_a_plain_function_returns_is_awaited() -> None:
+    world = memory_streams(1)
+    seen: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await asyncio.sleep(0)
+        assert not message.acknowledged
+        seen.append(message.text("n"))
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 3)
+        app, _ = app_over(world, 0)
+        app.listener("orders", group="billing", ack="on_success")(lambda message: handle(message))
+        async with app:
+            await until(lambda: nothing_pending(world))
+
+    asyncio.run(scenario())
+    assert seen == ["0", "1", "2"]
+
+
+def _yields(message: Message) -> Iterator[None]:
+    yield
+
+
+async def _yields_later(message: Message) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("handler", [_yields, _yields_later])
+def test_a_handler_that_would_do_nothing_when_called_is_refused(handler: Any) -> None:
+    app, _ = app_over(memory_streams(1), 0)
+
+    with pytest.raises(ConfigurationError, match="handler: has a yield in it"):
+        app.listener("orders", group="billing")(handler)
 
 
 def test_records_that_come_later_wake_the_reader() -> None:

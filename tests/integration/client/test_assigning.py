@@ -117,6 +117,29 @@ def test_a_member_that_is_fenced_is_told_that_its_shards_are_lost() -> None:
     asyncio.run(scenario())
 
 
+def test_a_callback_that_waits_for_what_somebody_cancels_is_called_again() -> None:
+    granting, begun = Granting([0, 1]), list[Shards]()
+    api = ScriptedCoordinator([granting], [routing(2)])
+
+    async def begin(shards: Shards, assignment: Assignment) -> None:
+        begun.append(shards)
+        if len(begun) == 1:
+            broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            broken.cancel()
+            await broken
+
+    def end(shards: Shards, assignment: Assignment) -> Collection[ShardIndex]:
+        return iter(shards)  # type: ignore[return-value]  # which can be gone through only once
+
+    async def scenario() -> None:
+        async with Membership("orders", "billing", api, on_assigned=begin, on_revoked=end):
+            await until(lambda: {shard for shards in begun[1:] for shard in shards} == {ZERO, ONE})
+            granting.tokens.clear()
+            await until(lambda: api.beats[-1].holds == ())
+
+    asyncio.run(scenario())
+
+
 def test_a_refused_client_is_told_so_and_ends() -> None:
     api, notes = ScriptedCoordinator([reply(Status.UNSUPPORTED_PROTOCOL)], [routing(1)]), Notes()
 

@@ -1,12 +1,14 @@
 """Records in the caller's own loop."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from streamshard import Batch, ConfigurationError, ListenerRejected, Message, Poller, ScriptedCoordinator
 from streamshard.adapters.streams.memory_log import MemoryShardLog
 from streamshard.adapters.streams.memory_world import MemoryStreams
+from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.commands import Intent
 from streamshard.core.ids import ShardIndex
 from streamshard.core.records import Access
@@ -18,6 +20,12 @@ from tests.integration.client.script import Granting, fill, memory_streams, noth
 def poller_over(world: MemoryStreams, granting: Granting, options: ListenerOptions | None = None) -> Poller:
     api = ScriptedCoordinator([granting], [routing(2)])
     return Poller("orders", "billing", api, MemoryShardLog(world), **(options or {}))
+
+
+def open_records(world: MemoryStreams) -> list[str]:
+    groups = [(stream, group) for stream in world.streams.values() for group in stream.groups.values()]
+    ids = [(*group.pending, *stream.after(group.last_delivered)) for stream, group in groups]
+    return sorted(id_text(each) for each in sum(ids, ()))
 
 
 def test_every_record_comes_in_the_order_of_its_shard() -> None:
@@ -75,6 +83,28 @@ def test_to_ask_for_the_next_one_is_to_be_done_with_the_last_one() -> None:
         assert not nothing_pending(world)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [None, ValueError("the loop failed on it")])
+def test_on_success_leaves_pending_what_the_loop_was_left_with(error: ValueError | None) -> None:
+    world = memory_streams(2)
+
+    async def scenario() -> list[str]:
+        written = {key: await fill(MemoryShardLog(world), shard, 3) for shard, key in enumerate(world.streams)}
+        taken: list[Message] = []
+        with contextlib.suppress(ValueError):
+            async with poller_over(world, Granting([0, 1]), {"ack": "on_success"}) as poller:
+                async for message in poller:
+                    assert isinstance(message, Message)
+                    taken.append(message)
+                    if len(taken) == 2 and error is not None:
+                        raise error
+                    if len(taken) == 2:
+                        break
+        return sorted(set(sum(written.values(), [])) - {taken[0].id})
+
+    unhandled = asyncio.run(scenario())
+    assert open_records(world) == unhandled
 
 
 def test_what_waited_until_its_shard_was_lost_is_left_to_the_next_owner() -> None:

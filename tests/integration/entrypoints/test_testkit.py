@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -59,6 +60,21 @@ def test_handlers_may_be_plain_functions_and_take_their_time() -> None:
         assert len(kit.handled) == 8
         assert kit.pending("orders", "billing") == ()
         assert threading.current_thread() not in threads
+
+
+def test_what_a_handler_returns_to_be_awaited_is_awaited_as_in_an_app() -> None:
+    class Handling:
+        async def __call__(self, message: Message) -> None:
+            await message.ack()
+
+    handlers: list[Callable[[Message], Any]] = [Handling(), lambda message: Handling()(message)]
+    for handler in handlers:
+        app = StreamApp("http://127.0.0.1:1")
+        app.listener("orders", group="billing")(handler)
+
+        with app.test(shards=1) as kit:
+            kit.publish("orders", "k", {"n": 1})
+            assert kit.pending("orders", "billing") == ()
 
 
 def test_batches_are_batches() -> None:
