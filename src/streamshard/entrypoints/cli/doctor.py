@@ -14,7 +14,7 @@ from streamshard.entrypoints.cli.output import coordinator, emit, kept, output_o
 from streamshard.entrypoints.doctor.findings import Finding, Level
 from streamshard.entrypoints.options import CONFIG, Sources
 from streamshard.entrypoints.settings import OPTIONS
-from streamshard.errors import InvalidRequest
+from streamshard.errors import ConfigurationError, InvalidRequest
 
 _COUNT = click.IntRange(0, 100_000)
 
@@ -64,7 +64,10 @@ def doctor(role: str, streams: tuple[tuple[StreamPrefix, int], ...], **given: st
     counts = {name: int(given.pop(name) or 0) for name in ("consumers", "producers", "coordinators")}
     redis, store = _places({name: None if text is None else str(text) for name, text in given.items()})
     known = streams or tuple((StreamPrefix(prefix), count) for prefix, count in told.streams)
-    found = Examination(redis, store, Role(role), known, connections(**counts)).run()
+    try:
+        found = Examination(redis, store, Role(role), known, connections(**counts)).run()
+    except ConfigurationError as error:
+        raise Failure(error.message, ExitCode.USAGE, "streamshard doctor --help") from None
     found += judged(told, wanted=_named_a_coordinator())
     _tell(found)
 

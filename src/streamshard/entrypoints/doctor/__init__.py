@@ -1,0 +1,1 @@
+"""Looks at what a deployment stands on, and says what to mend."""
