@@ -12,7 +12,7 @@ import attrs
 
 COMMAND = (sys.executable, "-m", "streamshard.entrypoints.cli.main")
 IN_MEMORY = ("--store", "memory:", "--redis", "memory:")
-LISTENS = re.compile(r"listens on (http://\S+)")
+LISTENS = re.compile(r"listens on (https?://\S+)")
 
 
 @attrs.frozen
