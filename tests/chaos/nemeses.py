@@ -1,5 +1,6 @@
 """Everything that is done to a run's processes and to the ways between them, by name."""
 
+import contextlib
 import signal
 from collections.abc import Iterator, Mapping
 
@@ -49,7 +50,8 @@ def stuck_handler(stage: Stage, wound: Wound) -> Iterator[float]:
     with hurting(stage, wound, actor):
         actor.signal(signal.SIGUSR1)
         yield 0.5
-        stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": _other_count(stage), **BY})
+        with contextlib.suppress(NotNow):
+            _scale(stage)
         yield STUCK_S
 
 
@@ -94,17 +96,13 @@ def break_redis(how: str) -> Nemesis:
 
 def scale(stage: Stage, wound: Wound) -> Iterator[float]:
     """Another number of shards."""
-    response = stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": _other_count(stage), **BY})
-    if response is None or not response.is_success:
-        raise NotNow
+    _scale(stage)
     yield 0.1
 
 
 def roll_back(stage: Stage, wound: Wound) -> Iterator[float]:
     """Another number of shards, and then rather not."""
-    response = stage.request("POST", f"streams/{STREAM}/scale", {"targetShardCount": _other_count(stage), **BY})
-    if response is None or not response.is_success:
-        raise NotNow
+    _scale(stage)
     yield a_while(stage, 0.05, 4.0)
     active = stage.scaling()
     if active is not None:
@@ -120,12 +118,15 @@ def jump(stage: Stage, wound: Wound) -> Iterator[float]:
         stage.clock(actor).write_text(f"{stage.chance.choice((-60, 0, 60)):+d}")
 
 
-def _other_count(stage: Stage) -> int:
+def _scale(stage: Stage) -> None:
     stream = stage.request("GET", f"streams/{STREAM}")
     if stream is None or not stream.is_success:
         raise NotNow
-    now: int = stream.json()["shardCount"]
-    return stage.chance.choice([count for count in range(2, MOST_IN_CHAOS + 1) if count != now])
+    counts = [count for count in range(2, MOST_IN_CHAOS + 1) if count != stream.json()["shardCount"]]
+    body = {"targetShardCount": stage.chance.choice(counts), **BY}
+    response = stage.request("POST", f"streams/{STREAM}/scale", body)
+    if response is None or not response.is_success:
+        raise NotNow
 
 
 def _ways(stage: Stage) -> tuple[Actor, list[Proxy]]:
