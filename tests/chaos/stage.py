@@ -47,7 +47,6 @@ class Stage:
         self.story = Journal(folder / "story.jsonl")
         self.actors: dict[str, Actor] = {}
         self.http = httpx.Client(trust_env=False, timeout=5.0)
-        self.falls = 0
         self._busy: set[str] = set()
 
     # -- processes ----------------------------------------------------------------------------------------------
@@ -111,7 +110,6 @@ class Stage:
             last = (words.splitlines() or [""])[-1]
             if "Traceback" in words and not last.startswith("streamshard.errors."):
                 raise ChaosFailed(f"{fallen.name} fell over with {fallen.code}: {words[-3000:]}")
-            self.falls += 1
             self.story.note("fell", who=fallen.name, code=fallen.code, words=fallen.last_words())
             actor = next(each for each in self.actors.values() if each.child is fallen)
             self.start(actor)

@@ -101,6 +101,7 @@ def figures(ledger: Ledger) -> Mapping[str, object]:
         "records/s in calm": round(calm_rate(ledger)),
         "ownerships": len(ledger.tenures),
         "faults": len(ledger.faults),
+        "processes that ended by themselves": len(ledger.told("fell")),
         "failover ms": _spread(failovers(ledger)),
         "handoff ms": _spread(handoffs(ledger)),
     }
