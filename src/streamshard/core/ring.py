@@ -3,8 +3,10 @@
 Sources: Karger and others 1997 for the ring, DeCandia and others 2007 (Dynamo) for many points per owner.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
 Hash64 = Callable[[bytes], int]
 """An unsigned 64-bit hash of bytes."""
@@ -12,11 +14,13 @@ Hash64 = Callable[[bytes], int]
 HASH_BITS = 64
 CELLS_PER_POINT = 8
 MOST_CELL_BITS = 20
-MIXED = -1
 
 
 class Ring:
-    """Who owns a hash: the owner of the first point at or after it, past the last point that of the first one."""
+    """Who owns a hash: the owner of the first point at or after it, past the last point that of the first one.
+
+    The circle is cut into equal cells, most of which hold no point and so belong to one owner, found without a search.
+    """
 
     __slots__ = ("_cells", "_shift", "hashes", "owners")
 
@@ -28,21 +32,27 @@ class Ring:
         self.owners: Sequence[int] = [owner for _, owner in ordered]
         bits = min((len(ordered) * CELLS_PER_POINT).bit_length(), MOST_CELL_BITS)
         self._shift = HASH_BITS - bits
-        self._cells = self._owned_cells(2**bits)
+        self._cells = self._cut(2**bits)
 
     def owner(self, drawn: int) -> int:
         """Whose hash it is."""
-        cell = self._cells[drawn >> self._shift]
-        return cell if cell != MIXED else self.owners[bisect_left(self.hashes, drawn) % len(self.hashes)]
+        return self.owners[bisect_left(self.hashes, drawn) % len(self.hashes)]
 
     def finder(self, hashed: Hash64) -> Callable[[bytes], int]:
         """The owner of a key, for who asks for many."""
-        cells, shift, owner = self._cells, self._shift, self.owner
+        cells, shift = self._cells, self._shift
+        # One more point beyond every hash: the first one's owner, met again.
+        hashes, owners = [*self.hashes, 2**HASH_BITS], [*self.owners, self.owners[0]]
 
         def find(key: bytes) -> int:
             drawn = hashed(key)
             cell = cells[drawn >> shift]
-            return cell if cell != MIXED else owner(drawn)
+            if cell >= 0:
+                return cell
+            point = ~cell
+            while hashes[point] < drawn:
+                point += 1
+            return owners[point]
 
         return find
 
@@ -55,15 +65,15 @@ class Ring:
             before = point
         return {owner: arc / 2**HASH_BITS for owner, arc in arcs.items()}
 
-    def _owned_cells(self, count: int) -> list[int]:
-        # The circle in equal cells: most hold no point, and so belong to one owner, found without a search.
-        cells: list[int] = []
-        for point, owner in zip(self.hashes, self.owners, strict=True):
-            cell = point >> self._shift
-            if cell >= len(cells):
-                cells.extend([owner] * (cell - len(cells)))
-                cells.append(MIXED)
-        cells.extend([self.owners[0]] * (count - len(cells)))
+    def _cut(self, count: int) -> array[int]:
+        """Of each cell its owner, or the complement of its first point's number: then one looks on from there."""
+        cells = array("i")
+        for number, (point, owner) in enumerate(zip(self.hashes, self.owners, strict=True)):
+            free = (point >> self._shift) - len(cells)
+            if free >= 0:
+                cells.extend(repeat(owner, free))
+                cells.append(~number)
+        cells.extend(repeat(self.owners[0], count - len(cells)))
         return cells
 
 

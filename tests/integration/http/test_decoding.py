@@ -175,7 +175,7 @@ def test_a_group_is_named_once() -> None:
 def test_an_unknown_routing_protocol_is_refused() -> None:
     decoded = wire.decode_create_stream(body(routingProtocol="sha1"))
 
-    with pytest.raises(InvalidRequest, match="routingProtocol: is unknown: use one of murmur3-v1"):
+    with pytest.raises(InvalidRequest, match="routingProtocol: is unknown: use one of jump-v1, murmur3-v1, ring-v1"):
         decoded.command(ORDERS, AUTHOR, default=12, limit=100)
 
 

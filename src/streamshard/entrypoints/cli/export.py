@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from streamshard.adapters.hashing import node_ring
 from streamshard.core.nodes import Node
 from streamshard.entrypoints.cli.balancing import Nodes, nodes_option, ring_size_option
 from streamshard.entrypoints.cli.failures import ExitCode, Failure
@@ -78,6 +79,7 @@ def envoy(host: str, nodes: Nodes, query: str | None, header: str | None, ring_s
     field, name = _hashed(("query_parameter: {name", query), ("header: {header_name", header))
     if not nodes:
         raise Failure("--node: none is given: name each as ADDRESS:PORT", ExitCode.USAGE)
+    node_ring("envoy-ring-v1", nodes, ring_size)  # refuses what makes no ring
     lines = [
         "# In the action of each route to this cluster:",
         "#   hash_policy:",
