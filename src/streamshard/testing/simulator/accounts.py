@@ -7,7 +7,7 @@ import attrs
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.adapters.streams.record_ids import id_text
 from streamshard.core.group import Holding
-from streamshard.core.ids import GroupKey, GroupName, RecordId, ReshardingId, ShardIndex, Token, stream_key
+from streamshard.core.ids import GroupKey, GroupName, InstanceId, RecordId, ReshardingId, ShardIndex, Token, stream_key
 from streamshard.core.invariants import stream_step_violations
 from streamshard.core.records import Access, Record
 from streamshard.core.stream import ShardPhase, StreamRecord
@@ -90,6 +90,8 @@ class MarksOfLives(Marks):
     anew: dict[tuple[str, GroupName], Token] = attrs.field(factory=dict)
     """The highest that was let through since, among those."""
 
+    newest: dict[tuple[str, GroupName], tuple[Token, InstanceId]] = attrs.field(factory=dict)
+    """The last grant that anybody was told of."""
     strict: bool = True
     """Clocks keep their promise: then nobody is told of an earlier grant after somebody else of a later one."""
 
@@ -107,14 +109,17 @@ class MarksOfLives(Marks):
         super().told(consumers)
 
     def _told(self, consumer: Consumer, line: tuple[str, GroupName], token: Token) -> None:
-        if token <= self.highest.get(line, Token(0)) and line not in self.forgiven:
-            raise Violation(f"I3: {consumer.name} was told of {token} on {line[0]} after {self.highest[line]}")
+        instance, latest = consumer.session.instance, self.newest.get(line)
+        if latest is not None and (token, instance) != latest and token <= latest[0]:
+            raise Violation(f"I3: {consumer.name} was told of {token} on {line[0]} after {latest}")
+        self.newest[line] = token, instance
 
     def failed_over(self, key: str, group: GroupName) -> None:
         """Between failovers a mark never goes back; this one was."""
         line = key, group
         self.forgiven[line] = max(self.forgiven.get(line, Token(0)), self.highest.get(line, Token(0)))
         self.anew[line] = Token(0)
+        self.newest.pop(line, None)
 
     def passed(self, command: Command, access: Access) -> None:
         """An order was carried out or refused."""

@@ -23,8 +23,8 @@ from streamshard.core.effects import (
     Trim,
     Trimmed,
 )
-from streamshard.core.ids import GroupKey, ShardIndex, StreamPrefix
-from streamshard.core.ports import GroupSnapshot, MetadataStore, StreamSnapshot, Transaction
+from streamshard.core.ids import GroupKey, ShardIndex, StreamPrefix, Version
+from streamshard.core.ports import GroupChange, GroupSnapshot, MetadataStore, StreamSnapshot, Transaction
 from streamshard.core.stream import FenceMark
 from streamshard.errors import MetadataCorrupt, RevisionConflict, StreamUnavailable
 from streamshard.testing.checkers import Violation
@@ -62,16 +62,25 @@ class DamagedStore:
         return GroupSnapshot(found.source, None, MappingProxyType({})) if damage is Damage.MISSING else found
 
     async def commit(self, transaction: Transaction) -> None:
-        """Apply atomically; what names a damaged record finds another one than it knew."""
-        changes: list[tuple[GroupKey | StreamPrefix, object]] = [(c.key, c.expected) for c in transaction.groups]
-        if transaction.stream is not None:
-            changes.append((transaction.prefix, transaction.stream.expected))
-        for name, expected in changes:
-            if name in self.damages:
-                if expected is None:
-                    raise Violation(f"I7: {name} is {self.damages[name].value}, and would have been made anew")
-                raise RevisionConflict(f"{name} has moved on")
-        await self.store.commit(transaction)
+        """Apply atomically; what names a damaged record finds another one than it knew, and a missing one none."""
+        if not self.damages:
+            await self.store.commit(transaction)
+            return
+        if transaction.stream is not None and transaction.prefix in self.damages:
+            raise _refusal(transaction.prefix, transaction.stream.expected)
+        groups = [await self._really(change) for change in transaction.groups]
+        await self.store.commit(attrs.evolve(transaction, groups=tuple(groups)))
+        for change in groups:
+            self.damages.pop(change.key, None)
+
+    async def _really(self, change: GroupChange) -> GroupChange:
+        # An operator may delete a group whose record is missing, and make it anew: over what was there.
+        if change.key not in self.damages:
+            return change
+        if self.damages[change.key] is Damage.TORN or change.expected is not None or change.value is None:
+            raise _refusal(change.key, change.expected)
+        record = (await self.store.load_group(change.key)).record
+        return attrs.evolve(change, expected=record.version if record is not None else None)
 
     async def prefixes(self) -> tuple[StreamPrefix, ...]:
         """Every stream that has a record."""
@@ -86,6 +95,12 @@ class DamagedStore:
         if damage is Damage.TORN:
             raise MetadataCorrupt(f"{name} can't be decoded")
         return damage
+
+
+def _refusal(name: GroupKey | StreamPrefix, expected: Version | None) -> Exception:
+    if expected is None:
+        return Violation(f"I7: {name} is damaged, and would have been made anew")
+    return RevisionConflict(f"{name} has moved on")
 
 
 class Reach(enum.Enum):

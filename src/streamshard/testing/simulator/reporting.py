@@ -92,6 +92,7 @@ def figures(total: Tally) -> Mapping[str, str]:
         "records lost by Redis": f"{total.lost_by_redis:,}",
         "records taken away by operators": f"{total.taken_away:,}",
         "shards moved": f"{total.moves:,}",
-        "faults": f"{sum(total.faults.values()):,} of {len(NAMES_OF_FAULTS) - len(total.missing)} kinds",
+        "faults": f"{sum(total.faults.values()):,} of {len(NAMES_OF_FAULTS) - len(total.missing)} kinds"
+        f" ({len(total.missing)} never)",
         "violations": f"{len(total.failed)}",
     }

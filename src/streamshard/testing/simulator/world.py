@@ -78,6 +78,7 @@ class World(Cluster):
         self.ledger, self.marks = Accounts(), MarksOfLives(strict=not illegal)
         self.books = LenientBooks() if illegal else PatientBooks()
         self._watch()
+        self.commits = 0
 
     # judges and history
 
