@@ -65,7 +65,7 @@ class Ring:
             before = point
         return {owner: arc / 2**HASH_BITS for owner, arc in arcs.items()}
 
-    def _cut(self, count: int) -> array[int]:
+    def _cut(self, count: int) -> "array[int]":
         """Of each cell its owner, or the complement of its first point's number: then one looks on from there."""
         cells = array("i")
         for number, (point, owner) in enumerate(zip(self.hashes, self.owners, strict=True)):
