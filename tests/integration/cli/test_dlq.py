@@ -119,6 +119,7 @@ def test_they_are_dropped_by_id_or_all(run: Letters) -> None:
     all_of_them = run("drop", "orders", "--all", "--yes")
 
     assert (asked.exit_code, one.exit_code, left) == (2, 0, ["1-0", "3-0"])
+    assert "to drop dead letters of orders destroys something" in asked.stderr
     assert (all_of_them.stdout, run.left()) == ("dropped 2 dead letters of orders\n", [])
 
 

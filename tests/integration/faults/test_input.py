@@ -69,6 +69,8 @@ def test_what_can_t_be_a_record_is_refused_before_anything_is_sent(
                 await orders.publish(key, fields)
             with pytest.raises(kind, match=why):
                 await orders.publish_many([("fine", {"a": 1}), (key, fields)])
+            with pytest.raises(TypeError, match="records: each must be a pair of a key and fields"):
+                await orders.publish_many([("fine", {"a": 1}), ("a",)])  # type: ignore[list-item]  # what it is about
             await orders.publish("fine", {"n": 1})
         async with Redis.from_url(redis_url) as redis:
             assert sum([await redis.xlen(f"orders:{shard}") for shard in range(4)]) == 1

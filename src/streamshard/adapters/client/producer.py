@@ -139,7 +139,7 @@ class Producer:
         expired routing at the start raise as in `publish`, before anything is sent.
         """
         self._check_life()
-        drafts = [self._draft(key, fields) for key, fields in records]
+        drafts = self._drafts(list(records))
         if not drafts:
             return []
         routing: Routing | None = await self._routes.current()
@@ -195,6 +195,12 @@ class Producer:
             return _Draft(key_bytes(key), encoded)
         self._turn += 1
         return _Draft(self._turn, encoded)
+
+    def _drafts(self, records: list[tuple[Key, Fields]]) -> list[_Draft]:
+        try:
+            return [self._draft(key, fields) for key, fields in records]
+        except ValueError:  # from the unpacking alone; looking at each before would cost all that are right
+            raise TypeError("records: each must be a pair of a key and fields") from None
 
     def _send_line(self) -> None:
         """Begin to deliver what was published in this turn; whoever has given up since sends nothing."""

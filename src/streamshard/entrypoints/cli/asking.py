@@ -101,13 +101,14 @@ def force_option(command: Command) -> Command:
     return click.option("--force", is_flag=True, help="Although there are live members.")(command)
 
 
-def confirm(what: str, name: str) -> None:
-    """Let a person type the name; a script has to say ``--yes``."""
+def confirm(what: str, name: str, part: str = "") -> None:
+    """Let a person type the name; a script has to say ``--yes``. ``part``: what of it goes, where not all does."""
+    goes = f"{part} of {name}" if part else name
     if kept("yes"):
         return
     if not sys.stdin.isatty():
-        raise Failure(f"{what} {name} destroys something and nobody is there to ask", ExitCode.USAGE, "add --yes")
-    if click.prompt(f"This {what}s {name}. Type its name to go on", default="", show_default=False) != name:
+        raise Failure(f"to {what} {goes} destroys something and nobody is there to ask", ExitCode.USAGE, "add --yes")
+    if click.prompt(f"This {what}s {goes}. Type {name} to go on", default="", show_default=False) != name:
         raise Failure("that is another name, so nothing was changed", ExitCode.ERROR)
 
 

@@ -133,7 +133,7 @@ def redrive(stream: StreamPrefix, entries: tuple[RecordId, ...], *, everything: 
 def drop(stream: StreamPrefix, entries: tuple[RecordId, ...], *, everything: bool) -> None:
     """Delete dead letters of STREAM for good."""
     _check_choice(entries, everything=everything)
-    confirm("drop", stream)
+    confirm("drop", stream, "dead letters")
 
     async def delete(letters: "RedisDeadLetters") -> list[RecordId]:
         return [kept.id async for kept in _chosen(letters, entries) if await letters.drop([kept.id])]
