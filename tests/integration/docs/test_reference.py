@@ -33,8 +33,11 @@ from streamshard.entrypoints.cli.root import cli
 from streamshard.entrypoints.http import faults, wire
 from streamshard.entrypoints.http.app import resources
 from streamshard.entrypoints.http.heartbeats import HeartbeatBody
+from streamshard.entrypoints.http.operations import ACTIONS, OPERATIONS
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.listening import LIMITS, Listener
+from streamshard.entrypoints.security.audit import AuditRecord
+from streamshard.entrypoints.security.roles import Need
 from streamshard.entrypoints.settings import OPTIONS
 from streamshard.errors import StreamshardError
 from streamshard.testing.clock import ManualClock, SeededEntropy
@@ -67,6 +70,28 @@ def test_every_endpoint_is_listed_and_no_other() -> None:
 
     listed = first_quoted(table(page("http-api.md"), "Endpoints"))
     assert sorted(listed) == sorted(f"{method} {path}" for path, methods in served.items() for method in methods)
+
+
+def test_every_endpoint_is_listed_with_what_it_needs() -> None:
+    words = {Need.OPEN: ["–"], Need.ACCOUNT: ["any"], Need.WATCH: ["READ", "MEMBER"]}
+
+    listed = {quoted(row[0])[0]: quoted(row[1]) or [row[1]] for row in table(page("http-api.md"), "Endpoints")}
+
+    assert listed == {f"{o.method} {o.path}": words.get(o.need, [o.need.value]) for o in OPERATIONS}
+
+
+def test_every_field_and_action_of_the_audit_is_listed() -> None:
+    rows = table(page("http-api.md"), "The audit")
+
+    fields = {camel(field.name) for field in attrs.fields(AuditRecord)}
+    assert {name for row in rows for name in quoted(row[0])} == fields
+    (actions,) = [quoted(row[1]) for row in rows if row[0] == "`action`"]
+    assert sorted(actions) == sorted(ACTIONS.values())
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def test_every_body_is_listed_with_its_fields() -> None:
