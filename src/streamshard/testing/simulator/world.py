@@ -193,7 +193,8 @@ class World(Cluster):
         beat = letter.beat
         if beat.instance is not None:
             newest = self._newest.get(beat.instance, Seq(0))
-            self.faults["reorder"] += beat.seq < newest
+            if beat.seq < newest:
+                self.faults["reorder"] += 1
             self._newest[beat.instance] = max(newest, beat.seq)
         super().deliver(letter, to)
 
