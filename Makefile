@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test unit unit-again integration chaos check clean
+.PHONY: demo test unit unit-again integration chaos simulate check clean
 
 demo: .venv/demo.stamp
 	$(BIN)/streamshard demo
@@ -29,6 +29,12 @@ integration: .venv/dev.stamp
 CHAOS_ARGS ?=
 chaos: .venv/dev.stamp
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+# New seeds of every profile, for as long as it may take; see docs/explanation/how-we-test.md.
+MINUTES ?= 10
+
+simulate: .venv/demo.stamp
+	$(BIN)/streamshard simulate --minutes $(MINUTES) --report
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
