@@ -13,6 +13,17 @@ MOST_ALIKE = 2
 WINDOW_S = 30.0
 
 
+@attrs.frozen
+class Line:
+    """One line of the log, and what it is about."""
+
+    kind: str
+    text: str
+    prefix: str
+    group: str | None
+    shards: tuple[int, ...] = ()
+
+
 @attrs.define
 class _Window:
     """Half a minute of one kind and group."""
@@ -29,8 +40,8 @@ class Digest:
         self._now = now
         self._windows: dict[Event, _Window] = {}
 
-    def told(self, events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-        """Kind and line of what is to be logged now; call it at every tick, also without events."""
+    def told(self, events: Sequence[Event]) -> Iterator[Line]:
+        """What is to be logged now; call it at every tick, also without events."""
         now = self._now()
         yield from self._overdue(now)
         for kin, texts in _alike(events).items():
@@ -40,15 +51,15 @@ class Digest:
             window.told += len(lines)
             window.unsaid += len(lines[room:])
             for text, shards in lines[:room]:
-                yield kin.kind, f"{kin.kind} {_place(kin, shards)}: {text}"
+                yield _line(kin, shards, text)
 
-    def _overdue(self, now: float) -> Iterator[tuple[str, str]]:
+    def _overdue(self, now: float) -> Iterator[Line]:
         for kin, window in list(self._windows.items()):
             if now - window.began < WINDOW_S:
                 continue
             del self._windows[kin]
             if window.unsaid:
-                yield kin.kind, f"{kin.kind} {_place(kin, [])}: {window.unsaid} more like it in half a minute"
+                yield _line(kin, [], f"{window.unsaid} more like it in half a minute")
 
 
 def _alike(events: Sequence[Event]) -> dict[Event, dict[str, list[int]]]:
@@ -58,6 +69,10 @@ def _alike(events: Sequence[Event]) -> dict[Event, dict[str, list[int]]]:
         texts = alike.setdefault(attrs.evolve(event, text="", shard=None), {})
         texts.setdefault(event.text, []).extend(() if event.shard is None else (event.shard,))
     return alike
+
+
+def _line(kin: Event, shards: list[int], text: str) -> Line:
+    return Line(kin.kind, f"{kin.kind} {_place(kin, shards)}: {text}", kin.prefix, kin.group, tuple(shards))
 
 
 def _place(event: Event, shards: list[int]) -> str:

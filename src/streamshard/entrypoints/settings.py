@@ -13,6 +13,7 @@ from streamshard.core.ids import Millis
 from streamshard.core.settings import MAX_SHARDS
 from streamshard.core.timing import Timing
 from streamshard.entrypoints.http.metrics_recorder import Detail
+from streamshard.entrypoints.logs import FORMATS
 from streamshard.entrypoints.options import Found, Option, Sources
 from streamshard.entrypoints.security.settings import (
     ACCOUNTS_TOML,
@@ -58,6 +59,7 @@ OPTIONS = (
     Option("default_shards", "12", "Shards of a stream that is created without a count."),
     Option("metrics_members", "200", "Members of a group up to which metrics show each one; 0 shows none."),
     Option("metrics_shards", "10000", "Shards of a group up to which metrics show each one; 0 shows none."),
+    Option("log_format", "auto", "auto is text on a terminal and JSON elsewhere; or text, or json."),
     Option("accounts", "none", "TOML file with the accounts; it is read again when it changes."),
     Option("token_secret_file", "none", "File with the secret that tokens are signed with: at least 32 bytes."),
     Option("token_lifetime", "168h", "How long a token is one."),
@@ -90,6 +92,7 @@ class ServeSettings:
     detail: Detail = attrs.field(factory=Detail)
     trim_every_ms: Millis = Millis(10_000)
     security: SecuritySettings = attrs.field(factory=SecuritySettings)
+    log_format: str = "auto"
 
 
 def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str, str]) -> ServeSettings:
@@ -114,10 +117,11 @@ def serve_settings(arguments: Mapping[str, str | None], environment: Mapping[str
         most_members=reader.read("metrics_members", _whole(0, MOST_MEMBERS_SHOWN)),
         most_shards=reader.read("metrics_shards", _whole(0, MAX_SHARDS)),
     )
+    log_format = reader.read("log_format", _log_format)
     problems = reader.problems or [_in_arguments(problem) for problem in timing.problems()]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return ServeSettings(host, port, store, redis, timing, shards, detail, trim_every, security)
+    return ServeSettings(host, port, store, redis, timing, shards, detail, trim_every, security, log_format)
 
 
 class _Reader:
@@ -161,6 +165,12 @@ def duration(text: str) -> Millis:
     if length < 1:
         raise ValueError(f"must be a duration such as 15s or 500ms, at least 1 ms, not {text!r}")
     return Millis(length)
+
+
+def _log_format(text: str) -> str:
+    if text not in FORMATS:
+        raise ValueError(f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {text!r}")
+    return text
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:

@@ -12,6 +12,7 @@ from streamshard.core.ids import Instant, Millis
 from streamshard.core.ports import Clock
 from streamshard.core.tally import SLOW, Histogram
 from streamshard.entrypoints.digest import Digest
+from streamshard.entrypoints.logs import fields
 from streamshard.errors import StreamshardError
 
 logger = logging.getLogger(__name__)
@@ -138,8 +139,9 @@ class Chronicling:
             await self._coordinator.tick()
         finally:
             self._durations.note(time.perf_counter() - began)
-            for kind, line in self._digest.told(self._coordinator.drain_events()):
-                logger.log(logging.WARNING if kind in ALARMING else logging.INFO, "%s", line)
+            for line in self._digest.told(self._coordinator.drain_events()):
+                about = fields(event=line.kind, stream=line.prefix, group=line.group, shards=line.shards)
+                logger.log(logging.WARNING if line.kind in ALARMING else logging.INFO, "%s", line.text, extra=about)
 
 
 @contextlib.asynccontextmanager

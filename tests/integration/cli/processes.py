@@ -33,14 +33,14 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str, cwd: Path | None = None) -> Iterator[Served]:
+def serving(*arguments: str, cwd: Path | None = None, log_format: str = "text") -> Iterator[Served]:
     """``streamshard serve`` on a free port, killed at the end unless it has stopped by then."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env=clean_environment(),
+        env=clean_environment(STREAMSHARD_LOG_FORMAT=log_format),
     )
     with process:
         try:

@@ -1,6 +1,8 @@
 """``streamshard serve`` as a process: how it starts, how it fails to, and how it stops."""
 
 import contextlib
+import json
+import re
 import signal
 import socket
 import sqlite3
@@ -134,3 +136,23 @@ def test_a_restart_on_the_same_database_goes_on_with_the_same_shards(tmp_path: P
     ]
     assert (health["store"], health["redis"]) == ("UP", "UP")
     assert [command(port, "EXISTS", f"orders:{shard}") for shard in range(3)] == [":1", ":1", ":0"]
+
+
+def test_its_log_is_json_where_nobody_looks_and_what_a_request_did_carries_its_id() -> None:
+    with serving(*IN_MEMORY, log_format="auto") as served, httpx.Client(base_url=served.url, trust_env=False) as client:
+        path, body = "/coord/v1/streams/orders", {"requestedBy": "ann", "initialShardCount": 2}
+        forged = client.post(path, json={**body, "requestedBy": "ann\n2026-01-01 INFO forged"})
+        made = client.post(path, json=body, headers={"x-request-id": "mine-7"})
+        odd = client.get("/livez", headers={"x-request-id": "no\tsane id"})
+        time.sleep(1.5)  # a tick tells what was changed
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(timeout=20)
+        assert served.process.stderr is not None
+        told = [json.loads(line) for line in served.process.stderr]
+
+    assert (forged.status_code, made.status_code, made.headers["x-request-id"]) == (400, 201, "mine-7")
+    assert re.fullmatch("[0-9a-f]{16,}", odd.headers["x-request-id"])
+    audits = [(each["audit"]["status"], each["requestId"]) for each in told if "audit" in each]
+    assert audits == [(400, forged.headers["x-request-id"]), (201, "mine-7")]
+    assert [each["stream"] for each in told if each.get("event") == "stream-active"] == ["orders"]
+    assert told[-1]["message"] == "coordinator stopped"

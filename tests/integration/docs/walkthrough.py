@@ -140,7 +140,7 @@ class Walkthrough:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSHARD_")}
         kept["PATH"] = os.pathsep.join((str(self._tools), str(Path(sys.executable).parent), kept.get("PATH", "")))
-        ours = {"PORT": "0", "REDIS": f"redis://{self._places[REDIS]}", **SHORT}
+        ours = {"PORT": "0", "LOG_FORMAT": "text", "REDIS": f"redis://{self._places[REDIS]}", **SHORT}
         if COORDINATOR in self._places:
             ours["URL"] = f"http://{self._places[COORDINATOR]}"
         return {**kept, **{f"STREAMSHARD_{name}": value for name, value in ours.items()}}

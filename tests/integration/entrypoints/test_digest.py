@@ -2,7 +2,7 @@
 
 from streamshard.core.chronicle import Event
 from streamshard.core.ids import GroupName, ShardIndex, StreamPrefix
-from streamshard.entrypoints.digest import Digest
+from streamshard.entrypoints.digest import Digest, Line
 
 ORDERS, BILLING, AUDIT = StreamPrefix("orders"), GroupName("billing"), GroupName("audit")
 
@@ -18,7 +18,7 @@ class Hand:
 
 
 def said(digest: Digest, *events: Event) -> list[str]:
-    return [line for _, line in digest.told(events)]
+    return [line.text for line in digest.told(events)]
 
 
 def expired(group: GroupName, *names: str) -> tuple[Event, ...]:
@@ -28,7 +28,9 @@ def expired(group: GroupName, *names: str) -> tuple[Event, ...]:
 def test_what_happens_to_many_shards_is_one_line() -> None:
     lost = [Event("recreated", ORDERS, "it had vanished", None, ShardIndex(n)) for n in range(3)]
 
-    assert said(Digest(), *lost) == ["recreated orders shards 0, 1, 2: it had vanished"]
+    assert list(Digest().told(lost)) == [
+        Line("recreated", "recreated orders shards 0, 1, 2: it had vanished", "orders", None, (0, 1, 2))
+    ]
 
 
 def test_of_many_alike_two_are_told_and_the_others_counted_later() -> None:

@@ -1,14 +1,13 @@
 """``streamshard serve``."""
 
-import logging
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from streamshard.entrypoints.cli.failures import ExitCode, Failure
+from streamshard.entrypoints.logs import set_up
 from streamshard.entrypoints.options import CONFIG
 from streamshard.entrypoints.settings import OPTIONS, serve_settings
 from streamshard.errors import ConfigurationError
@@ -40,6 +39,5 @@ def serve(**given: str | None) -> None:
     except ModuleNotFoundError as error:
         install = "pip install 'streamshard[server]'"
         raise Failure(f"the coordinator needs {error.name}, which is not installed", ExitCode.ERROR, install) from None
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    set_up(settings.log_format)
     run(settings)

@@ -58,6 +58,7 @@ from streamshard.entrypoints.http.operations import (
 from streamshard.entrypoints.http.traffic import Traffic
 from streamshard.entrypoints.http.views import Probes, Views
 from streamshard.entrypoints.http.watching import Watching
+from streamshard.entrypoints.logs import REQUEST
 from streamshard.errors import Terminating
 
 logger = logging.getLogger(__name__)
@@ -263,6 +264,7 @@ class _App:
             return
         ticket = scope[TICKET] = self._traffic.enter()
         scope[TAG], scope[SEEN] = (b"x-request-id", request_id(scope)), []
+        REQUEST.set(scope[TAG][1])
         began = now()
         try:
             await self._dispatch(scope, receive, send)
