@@ -1,16 +1,17 @@
 """The reference says what the code says: every table has the code's own rows, no more and no fewer."""
 
 import inspect
-import json
 import re
 import tomllib
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
 import msgspec
+import pytest
 
 import streamshard
 from streamshard import errors
@@ -41,7 +42,8 @@ from streamshard.entrypoints.security.roles import Need
 from streamshard.entrypoints.settings import OPTIONS
 from streamshard.errors import StreamshardError
 from streamshard.testing.clock import ManualClock, SeededEntropy
-from tests.integration.docs.pages import DOCS, ROOT, blocks, diagrams, quoted, table
+from tests.integration.docs.pages import DOCS, blocks, diagrams, quoted, table
+from tests.routed import NODE_VECTORS, VECTORS
 
 REFERENCE = DOCS / "reference"
 CLIENT_SIDE = {
@@ -256,24 +258,38 @@ def test_methods_that_are_listed_exist() -> None:
     assert [name for name in sorted(listed) if not hasattr(StreamApp, name) and not hasattr(Producer, name)] == []
 
 
-def test_the_page_s_routing_passes_the_vectors() -> None:
-    written = next(block for block in blocks(page("routing.md")) if block.name == "murmur3_v1.py")
-    module = types.ModuleType("murmur3_v1")
+def on_the_page(name: str) -> Callable[..., Any]:
+    """The function of the page about routing that is named like its protocol."""
+    written = next(block for block in blocks(page("routing.md")) if block.name == f"{name}.py")
+    module = types.ModuleType(name)
     exec(compile(written.body, written.name, "exec"), vars(module))
-    vectors = json.loads((ROOT / "tests/vectors/routing.json").read_text())["murmur3-v1"]
+    function: Callable[..., Any] = getattr(module, name)
+    return function
 
-    routed = [module.murmur3_v1(bytes.fromhex(vector["key"]), vector["shards"]) for vector in vectors]
 
-    assert routed == [vector["shard"] for vector in vectors]
-    assert list(routing.PROTOCOLS) == ["murmur3-v1"]
+@pytest.mark.parametrize("protocol", sorted(routing.PROTOCOLS))
+def test_the_page_s_routing_passes_the_vectors(protocol: str) -> None:
+    written = on_the_page(protocol.replace("-", "_"))
+    vectors = [vector for vector in VECTORS if vector.protocol == protocol]
+
+    assert [written(vector.key, vector.shards) for vector in vectors] == [vector.shard for vector in vectors]
+
+
+def test_the_page_s_ring_of_envoy_passes_the_vectors() -> None:
+    written = on_the_page("envoy_ring_v1")
+    vectors = [vector for vector in NODE_VECTORS if vector.protocol == "envoy-ring-v1"]
+
+    routed = [written(each.key, [(n.name, n.weight) for n in each.nodes], each.ring_size) for each in vectors]
+
+    assert routed == [vector.node for vector in vectors]
 
 
 def test_the_vectors_on_the_page_are_those_of_the_file() -> None:
-    vectors = json.loads((ROOT / "tests/vectors/routing.json").read_text())["murmur3-v1"]
-    known = {(vector["key"], vector["shards"]): vector["shard"] for vector in vectors}
+    known = {(vector.protocol, vector.key.hex(), vector.shards): vector.shard for vector in VECTORS}
 
     for row in table(page("routing.md"), "Vectors"):
-        assert known[row[0], int(row[2])] == int(row[3])
+        shards = [known[protocol, row[0], int(row[2])] for protocol in ("murmur3-v1", "jump-v1", "ring-v1")]
+        assert shards == [int(cell) for cell in row[3:]]
 
 
 def test_the_picture_of_resharding_has_the_arrows_of_the_table() -> None:

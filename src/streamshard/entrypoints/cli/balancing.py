@@ -37,7 +37,7 @@ def ring_size_option(command: Command) -> Command:
         type=click.IntRange(1, MOST_POINTS),
         default=MINIMUM_RING_SIZE,
         show_default=True,
-        help="How many points Envoy's ring has at fair.",
+        help="How many points Envoy's ring has at least.",
     )(command)
 
 
