@@ -63,6 +63,7 @@ cli = LazyGroup(
         "export": (f"{_PACKAGE}.export:export", "Print settings of proxies that route as we do."),
         "simulate": (f"{_PACKAGE}.simulate:simulate", "Play whole clusters through faults, on made-up time."),
         "check": (f"{_PACKAGE}.check:check", "Search every schedule of small groups."),
+        "completion": (f"{_PACKAGE}.completion:completion", "Print what bash, zsh or fish needs to complete commands."),
         "version": (f"{_PACKAGE}.version:version", "Print the version."),
     },
 )
