@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test unit unit-again integration chaos simulate check clean
+.PHONY: demo test unit unit-again integration chaos simulate mutants fuzz check clean
 
 demo: .venv/demo.stamp
 	$(BIN)/streamshard demo
@@ -35,6 +35,17 @@ MINUTES ?= 10
 
 simulate: .venv/demo.stamp
 	$(BIN)/streamshard simulate --minutes $(MINUTES) --report
+
+# Each rule broken once; fails if nothing notices one of them. MUTANTS="a_join_releases" tries only those named.
+MUTANTS ?=
+mutants: .venv/dev.stamp
+	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+# Readers of foreign bytes for FUZZ_SECONDS each (guided by atheris where that is installed), then sockets.
+FUZZ_SECONDS ?= 30
+fuzz: .venv/dev.stamp
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	STREAMSHARD_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s tests/integration/fuzz/test_raw_sockets.py
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
