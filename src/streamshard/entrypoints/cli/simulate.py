@@ -54,7 +54,7 @@ def simulate(  # noqa: PLR0913, PLR0917
     for outcome in tally(total, _runs(seed, seeds, minutes, profile), run):
         if outcome.failure is not None:
             _tell(outcome, shrink_for, save)
-        elif seed is not None:
+        elif seed is not None and minutes is None:
             click.echo(f"seed {seed}  {outcome.profile:<15} {outcome.digest[:16]}  {outcome.events:,} events")
     _sum_up(total, report=report)
     raise SystemExit(ExitCode.ERROR if total.failed or total.void else 0)

@@ -1,7 +1,7 @@
 """A failure made small: the fewest choices that still break the same invariant, as a test that needs no chance."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -10,6 +10,7 @@ from streamshard.testing.simulator.running import Outcome, replay
 
 SMALLEST_STEP_MS = 100
 LINE = 110
+MOST_TRIES = 10_000
 SIZES_OF_A_WORLD = (0, 1)
 """Which numbers of the first choice can't be 0."""
 
@@ -21,6 +22,8 @@ class Shrinker:
     invariant: str
     best: list[Choice]
     until: float
+    most: int
+    """How many runs to try."""
     tried: int = 0
 
     def shrink(self) -> list[Choice]:
@@ -78,12 +81,12 @@ class Shrinker:
         return True
 
     def _time_left(self) -> bool:
-        return time.monotonic() < self.until
+        return time.monotonic() < self.until and self.tried < self.most
 
 
-def shrink(failed: Outcome, seconds: float = 60, clock: Callable[[], float] = time.monotonic) -> Outcome:
-    """The smallest run found within so many seconds that breaks the same invariant."""
-    shrinker = Shrinker(failed.invariant, list(failed.choices), clock() + seconds)
+def shrink(failed: Outcome, seconds: float = 60, most: int = MOST_TRIES) -> Outcome:
+    """The smallest run found within so many seconds and tries that breaks the same invariant."""
+    shrinker = Shrinker(failed.invariant, list(failed.choices), time.monotonic() + seconds, most)
     smallest = replay(shrinker.shrink())
     return attrs.evolve(smallest, seed=failed.seed, profile=failed.profile)
 
