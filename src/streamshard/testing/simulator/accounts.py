@@ -169,6 +169,8 @@ class StreamBooks:
     last: StreamRecord | None = None
     promised: dict[ReshardingId, str] = attrs.field(factory=dict)
     """Reshardings that were acknowledged, and what was."""
+    lost: set[ReshardingId] = attrs.field(factory=set)
+    """Reshardings that the store has lost, perhaps before anybody was told that they had begun."""
     seen: set[ReshardingId] = attrs.field(factory=set)
     """Reshardings that were in a committed record."""
 
@@ -203,7 +205,8 @@ class StreamBooks:
         if accepted:
             if resharding not in self.seen:
                 raise Violation(f"I4: resharding {resharding} was acknowledged before it was committed")
-            self.promised[resharding] = "started"
+            if resharding not in self.lost:
+                self.promised[resharding] = "started"
         elif accepted is False and resharding in self.seen:
             raise Violation(f"I4: resharding {resharding} was refused, and is in the record")
 
@@ -212,6 +215,7 @@ class StreamBooks:
         self.last = record
         known = _reshardings(record)
         self.promised = {name: told for name, told in self.promised.items() if name in known}
+        self.lost |= self.seen - known
 
 
 HISTORY_KEPT = 50

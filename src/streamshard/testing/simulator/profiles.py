@@ -54,6 +54,10 @@ STORE: Rates = MappingProxyType(
         "the_store_is_reached_over_a_new_connection": 0.05,
     }
 )
+HEARD_ALL_THE_SAME: Rates = MappingProxyType(
+    {name: rate for name, rate in STORE.items() if name != "the_store_does_not_answer"}
+)
+"""A coordinator without its store hears nobody, and its neighbour may then miss a member for a whole lease."""
 LOSSES: Rates = MappingProxyType(
     {"the_store_loses_its_last_commits": 0.06, "a_record_is_torn": 0.03, "a_record_is_deleted": 0.03}
 )
@@ -113,7 +117,8 @@ EVERYTHING: Rates = MappingProxyType(
 
 PROFILES = _profiles(
     Profile("calm", {}, members=(2, 8), shards=(1, 16), steady=True),
-    Profile("steady", {**STORE, **COORDINATORS, **CLOCKS, "only_time_passes": 0.3}, bad_weather=0.15, steady=True),
+    Profile("steady", {**HEARD_ALL_THE_SAME, **COORDINATORS, **CLOCKS, "only_time_passes": 0.3},
+            bad_weather=0.15, steady=True),
     Profile("swizzle", {"a_link_is_cut": 0.8, **SCALING}, members=(2, 8)),
     Profile("lossy", {**LINKS, **STORE}, bad_weather=0.35),
     Profile("pauses", {**PAUSES, **SCALING, **LEASES}, bad_weather=0.05),
