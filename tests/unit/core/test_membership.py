@@ -325,3 +325,26 @@ def test_rows_of_instances_that_are_not_watched_are_stale() -> None:
     rows = [row(B1), row(A1), row(A2)]
 
     assert membership.stale_rows(rows, group(member(A, A1))) == (A2, B1)
+
+
+@pytest.mark.parametrize(
+    ("joined", "speaks", "impostor"),
+    [("app", "app", False), ("app", "eve", True), ("app", None, False), (None, "app", False), (None, None, False)],
+)
+def test_no_other_account_speaks_for_a_life(joined: str | None, speaks: str | None, *, impostor: bool) -> None:
+    known = attrs.evolve(member(A, A1), principal=joined)
+
+    assert membership.is_impostor(known, beat(A, A1, principal=speaks)) is impostor
+    assert not membership.is_impostor(known, beat(A, A2, principal=speaks))
+    assert not membership.is_impostor(None, beat(A, A1, principal=speaks))
+
+
+def test_a_member_keeps_the_account_that_it_was_first_heard_through() -> None:
+    record = group(member(A, A1))
+
+    heard = membership.refresh(record, beat(A, A1, principal="app"))
+    unnamed = membership.refresh(heard, beat(A, A1))
+
+    assert heard.members[A].principal == "app"
+    assert unnamed.members[A].principal == "app"
+    assert membership.admit(record, beat(B, B1, principal="app"), B1, context()).members[B].principal == "app"

@@ -39,6 +39,7 @@ OTHERWISE: dict[str, Any] = {
     "revoked": (S0,),
     "advertised_url": "http://elsewhere",
     "client_version": "2",
+    "principal": "app",
     "legacy": True,
 }
 MADE_IN = 6
