@@ -43,8 +43,8 @@ OPERATION_IDS = """
     getMigration getOffsets getProducerRouting getSession getStream heartbeat heartbeats listEvents
     listGrafanaAssignments listGrafanaConsumerGroupOptions listGrafanaGroups listGrafanaMembers
     listGrafanaMessages listGrafanaShardOptions listGrafanaShards listGrafanaStreamOptions listGroups
-    listMembers listMessages listMigrations listStreams live login ready revokeToken rollbackMigration routeKey scaleGroup
-    scaleStream watch watchGroup
+    listMembers listMessages listMigrations listStreams live login ready revokeToken rollbackMigration routeKey
+    scaleGroup scaleStream watch watchGroup
 """.split()
 
 

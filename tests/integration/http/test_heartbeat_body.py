@@ -284,8 +284,8 @@ def test_what_answers_have_in_common_is_written_once_and_reads_the_same(asked: s
 
 def test_names_that_were_remembered_are_the_ones_that_were_named() -> None:
     count = 8
-    owned = tuple(ShardPart(index) for index in range(count))
-    holds = tuple(HoldPart(index, 7, draining=index == 1) for index in range(count))
+    owned = tuple(ShardPart(ShardIndex(index)) for index in range(count))
+    holds = tuple(HoldPart(ShardIndex(index), Token(7), draining=index == 1) for index in range(count))
 
     assert remembered_names(owned, (), holds) == names(owned, (), holds)
     assert names(owned, (), holds).holds == tuple(Hold(ShardIndex(i), Token(7), i == 1) for i in range(count))
