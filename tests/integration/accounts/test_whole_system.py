@@ -60,6 +60,7 @@ def live_and_be_refused_nothing(accounts: Accounts) -> None:
                     await producer.publish_many([(f"key-{n}", {"n": f"{n}"}) for n in range(first, first + 40)])
                 await until(lambda: len(handled) == 120)
                 await look_after(accounts)
+            assert (await running.coordinator.health()).redis == "UP"
             await running.store.rebuild_index()
 
     asyncio.run(scenario())

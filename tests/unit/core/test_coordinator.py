@@ -1,6 +1,7 @@
 """The coordinator as everybody outside sees it: settings that can work, events, health as measured."""
 
 import asyncio
+from collections.abc import Sequence
 
 import attrs
 import pytest
@@ -9,13 +10,20 @@ from streamshard.adapters.stores.memory import MemoryStore
 from streamshard.adapters.streams.memory_backend import MemoryStreamBackend
 from streamshard.adapters.streams.memory_world import MemoryStreams
 from streamshard.core.coordinator import STALLED_TICKS, Coordinator
-from streamshard.core.ids import Millis
+from streamshard.core.ids import Millis, ShardIndex, StreamPrefix
 from streamshard.core.invariants import group_violations, reader_violations
 from streamshard.core.queries import Health
 from streamshard.core.replies import Status
 from streamshard.core.settings import CoordinatorSettings
+from streamshard.core.stream import FenceMark
 from streamshard.core.timing import Timing
-from streamshard.errors import ConfigurationError, MetadataCorrupt, StoreUnavailable, StreamUnavailable
+from streamshard.errors import (
+    ConfigurationError,
+    MetadataCorrupt,
+    StoreUnavailable,
+    StreamPermissionMissing,
+    StreamUnavailable,
+)
 from streamshard.testing.clock import ManualClock, SeededEntropy
 from tests.unit.core.driving import KEY, TIMING, Member, Node, Site, scale
 
@@ -94,6 +102,25 @@ def test_a_redis_that_does_not_answer_is_down_and_the_coordinator_degraded() -> 
     health = measured(node)
 
     assert (health.store, health.redis, health.status) == ("UP", "DOWN", "DEGRADED")
+
+
+def test_to_be_refused_a_stream_that_is_there_is_as_bad_as_no_answer() -> None:
+    node = Site().node()
+    node.tick()
+    node.streams.fail("read_fences", StreamPermissionMissing("NOPERM"))
+
+    assert measured(node).redis == "DOWN"
+
+
+def test_to_be_refused_while_there_is_no_stream_is_an_answer() -> None:
+    class Guarded(MemoryStreamBackend):
+        async def read_fences(self, prefix: StreamPrefix, shards: Sequence[ShardIndex]) -> tuple[FenceMark, ...]:
+            raise StreamPermissionMissing(f"NOPERM {prefix}")
+
+    settings = CoordinatorSettings("c", TIMING)
+    coordinator = Coordinator(MemoryStore(), Guarded(MemoryStreams()), ManualClock(), SeededEntropy(), settings)
+
+    assert asyncio.run(coordinator.health()).redis == "UP"
 
 
 @pytest.mark.parametrize(
