@@ -55,9 +55,13 @@ STORE: Rates = MappingProxyType(
     }
 )
 HEARD_ALL_THE_SAME: Rates = MappingProxyType(
-    {name: rate for name, rate in STORE.items() if name != "the_store_does_not_answer"}
+    {
+        "a_coordinator_crashes": 0.08,
+        "a_tick_stands_in_the_middle": 0.2,
+        **{name: rate for name, rate in STORE.items() if name != "the_store_does_not_answer"},
+    }
 )
-"""A coordinator without its store hears nobody, and its neighbour may then miss a member for a whole lease."""
+"""Not one that stops, or is without its store: it hears nobody, and a member may be missed for a whole lease."""
 LOSSES: Rates = MappingProxyType(
     {"the_store_loses_its_last_commits": 0.06, "a_record_is_torn": 0.03, "a_record_is_deleted": 0.03}
 )
@@ -117,7 +121,7 @@ EVERYTHING: Rates = MappingProxyType(
 
 PROFILES = _profiles(
     Profile("calm", {}, members=(2, 8), shards=(1, 16), steady=True),
-    Profile("steady", {**HEARD_ALL_THE_SAME, **COORDINATORS, **CLOCKS, "only_time_passes": 0.3},
+    Profile("steady", {**HEARD_ALL_THE_SAME, **CLOCKS, "only_time_passes": 0.3},
             bad_weather=0.15, steady=True),
     Profile("swizzle", {"a_link_is_cut": 0.8, **SCALING}, members=(2, 8)),
     Profile("lossy", {**LINKS, **STORE}, bad_weather=0.35),
