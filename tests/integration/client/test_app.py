@@ -69,6 +69,25 @@ def test_what_a_plain_function_returns_is_awaited() -> None:
     assert seen == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("batch", [None, 3])
+def test_plain_handlers_may_acknowledge_and_delete(batch: int | None) -> None:
+    world = memory_streams(1)
+
+    async def scenario() -> None:
+        await fill(MemoryShardLog(world), 0, 3)
+        app, _ = app_over(world, 0)
+
+        @app.listener("orders", group="billing", batch=batch)
+        def handle(given: Message | Batch) -> None:
+            given.ack_del_blocking()
+            assert given.acknowledged
+
+        async with app:
+            await until(lambda: nothing_pending(world) and not world.entries("orders:0"))
+
+    asyncio.run(scenario())
+
+
 def _yields(message: Message) -> Iterator[None]:
     yield
 

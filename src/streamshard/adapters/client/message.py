@@ -115,6 +115,10 @@ class Message:
         """`ack` for handlers that are plain functions and run in a worker thread."""
         _from_thread(self.ack(), self._loop)
 
+    def ack_del_blocking(self) -> None:
+        """`ack_del` for handlers that are plain functions."""
+        _from_thread(self.ack_del(), self._loop)
+
     def nack_blocking(self) -> None:
         """`nack` for handlers that are plain functions."""
         _from_thread(self.nack(), self._loop)
@@ -154,11 +158,11 @@ class Batch(Sequence[Message]):
 
     async def ack(self) -> None:
         """Acknowledge all records that are not yet, in one round trip; raises as `Message.ack` does."""
-        waiting = [message for message in self._messages if not message.acknowledged]
-        if waiting:
-            await self._settler.acknowledge([message.id for message in waiting], AckMode.ACK)
-        for message in waiting:
-            message.acknowledged = True
+        await self._acknowledge(AckMode.ACK)
+
+    async def ack_del(self) -> None:
+        """`Message.ack_del` for all records that are not acknowledged yet, in one round trip."""
+        await self._acknowledge(AckMode.ACK_DEL)
 
     async def nack(self) -> None:
         """Give back all records that are not acknowledged; raises as `Message.nack` does."""
@@ -171,6 +175,21 @@ class Batch(Sequence[Message]):
     def ack_blocking(self) -> None:
         """`ack` for handlers that are plain functions and run in a worker thread."""
         _from_thread(self.ack(), self._loop)
+
+    def ack_del_blocking(self) -> None:
+        """`ack_del` for handlers that are plain functions."""
+        _from_thread(self.ack_del(), self._loop)
+
+    def nack_blocking(self) -> None:
+        """`nack` for handlers that are plain functions."""
+        _from_thread(self.nack(), self._loop)
+
+    async def _acknowledge(self, mode: AckMode) -> None:
+        waiting = [message for message in self._messages if not message.acknowledged]
+        if waiting:
+            await self._settler.acknowledge([message.id for message in waiting], mode)
+        for message in waiting:
+            message.acknowledged = True
 
 
 def _from_thread(settling: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
