@@ -28,6 +28,8 @@ class Schedule:
         self._rates = {
             name: rate for name, rate in sorted(profile.rates.items()) if self._random.random() < SHARE_OF_KINDS
         }
+        if not any(ACTS[name].kind is not None for name in self._rates):
+            self._rates = dict(rates)
         self._agenda: list[tuple[int, int, Choice]] = []
         self._planned = 0
         self.shards = self._whole(*profile.shards)
