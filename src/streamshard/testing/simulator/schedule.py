@@ -29,7 +29,7 @@ class Schedule:
             name: rate for name, rate in sorted(profile.rates.items()) if self._random.random() < SHARE_OF_KINDS
         }
         if not any(ACTS[name].kind is not None for name in self._rates):
-            self._rates = dict(rates)
+            self._rates = dict(sorted(profile.rates.items()))
         self._agenda: list[tuple[int, int, Choice]] = []
         self._planned = 0
         self.shards = self._whole(*profile.shards)
