@@ -15,6 +15,9 @@ from streamshard.errors import ConfigurationError, LeaseLost, StreamUnavailable
 
 _LOG = logging.getLogger(__name__)
 
+NAMED = 5
+"""How many records an error names."""
+
 
 @attrs.frozen
 class Grip:
@@ -119,7 +122,7 @@ class Settlement:
 
     def _check_lease(self, ids: Sequence[RecordId]) -> None:
         if not self._grip.may_use():
-            raise LeaseLost(f"{self._key}: the lease is over, so {', '.join(ids)} can't be settled")
+            raise LeaseLost(f"{self._key}: the lease is over, so {_named(ids)} can't be settled")
 
     def _check_fence(self, access: Access, ids: Sequence[RecordId]) -> None:
         if access is Access.OK:
@@ -127,4 +130,10 @@ class Settlement:
         self._grip.refused(access)
         if access is Access.MISSING:
             raise StreamUnavailable(f"{self._key}: the key or the group {self._access.group} is gone")
-        raise LeaseLost(f"{self._key}: {access.value}, so {', '.join(ids)} can't be settled")
+        raise LeaseLost(f"{self._key}: {access.value}, so {_named(ids)} can't be settled")
+
+
+def _named(ids: Sequence[RecordId]) -> str:
+    """A batch may be long, and this is read by people."""
+    more = len(ids) - NAMED
+    return ", ".join(ids[:NAMED]) + (f" and {more} more" if more > 0 else "")
