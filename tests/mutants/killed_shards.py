@@ -206,7 +206,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("what_is_pending_is_trimmed", "I11", Machine(TrimmingShards)),
     Mutant("strangers_are_not_minded", "I11", Machine(TrimmingShards)),
-    Mutant("a_group_that_vanished_is_not_missed", "I11", Machine(TrimmingShards)),
+    Mutant(
+        "a_group_that_vanished_is_not_missed",
+        "I11",
+        Node(
+            "integration/streams/test_trim_contract.py::test_an_order_that_does_not_fit_the_shard_does_nothing"
+            "[memory-with a group that is gone]",
+            quick=True,
+        ),
+    ),
     # Scripts on a real server
     Mutant(
         "the_script_of_a_seal_looks_at_nothing",

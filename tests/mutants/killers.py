@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import attrs
@@ -104,9 +105,16 @@ class Machine:
         return f"machine {self.machine.__name__}"
 
     def kills(self, name: str, mutation: Mutation) -> bool:
-        """Let it look for a breach, and not for the shortest way there."""
-        chosen = settings(hunting(60), phases=[Phase.generate], print_blob=False)
-        return _fails(mutation, lambda: run_state_machine_as_test(self.machine, settings=chosen))
+        """Let it look for a breach, and not for the shortest way there.
+
+        Hypothesis takes numbers from whatever modules are loaded, so that the same examples are others beside
+        other tests: before a fault is said to survive, it looks further.
+        """
+        return any(_fails(mutation, partial(self._look, examples)) for examples in (60, 300))
+
+    def _look(self, examples: int) -> None:
+        chosen = settings(hunting(examples), phases=[Phase.generate], print_blob=False)
+        run_state_machine_as_test(self.machine, settings=chosen)
 
 
 @attrs.frozen
