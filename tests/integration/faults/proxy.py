@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
+ACCEPTING = 4
+"""Turns of the loop after which whoever was let in has a link that can be cut."""
+
 ENDLESS = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
 """A piece of a body: an answer that ends with it goes on like this."""
 
@@ -86,7 +89,9 @@ class Proxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        await self._hang_up()
+        for _ in range(ACCEPTING):
+            await self._hang_up()
+            await asyncio.sleep(0)
 
     async def _hang_up(self) -> None:
         links = list(self._links)

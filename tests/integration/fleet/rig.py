@@ -103,7 +103,7 @@ class Fleet:
 
     def _launch(self, name: str, port: int, offset_s: int) -> Child:
         options = [text for option, length in self._timing.items() for text in (f"--{option}", length)]
-        where = ["--store", self.store, "--redis", self.redis, "--port", str(port), *options]
+        where = ["--store", self.store, "--redis", self.redis, "--port", str(port), "--log-format", "text", *options]
         if offset_s:
             return self.children.start(name, CLOCKED, [str(offset_s), *where])
         return self.children.start(name, "streamshard", ["serve", *where])
