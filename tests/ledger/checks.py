@@ -5,27 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-import attrs
-
+from streamshard.entrypoints.demo.verdict import Check as Check
 from tests.ledger.lines import Id, Ledger, Publish, Start, Tenure
 
 MILLI = 1_000_000
 CAUGHT_MS = 50
 """How long after a pause a handler may begin whose lease was looked at before the pause."""
-
-
-@attrs.frozen
-class Check:
-    """One thing that must hold: what was found, and what is wrong."""
-
-    name: str
-    told: str
-    wrong: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Nothing is wrong."""
-        return not self.wrong
 
 
 Checking: TypeAlias = Callable[[Ledger], Check]

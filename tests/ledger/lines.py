@@ -13,14 +13,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import attrs
 
-Row: TypeAlias = dict[str, Any]
-Id: TypeAlias = tuple[int, int]
-
-FOREVER = 2**63
+from streamshard.entrypoints.demo.evidence import FOREVER as FOREVER
+from streamshard.entrypoints.demo.evidence import Id as Id
+from streamshard.entrypoints.demo.evidence import Row as Row
+from streamshard.entrypoints.demo.evidence import Tenure as Tenure
 
 # Named tuples where there are hundreds of thousands: attrs takes four times as long to make one.
 
@@ -61,25 +61,6 @@ class End(NamedTuple):
     process: str
     at: int
     acked: bool
-
-
-@attrs.frozen
-class Tenure:
-    """A time in which a process had the right to read a shard, by its own account; death ends it too."""
-
-    shard: int
-    token: int
-    member: str
-    process: str
-    start: int
-    end: int = FOREVER
-    until: int = 0
-    """The last deadline that its heartbeats were seen to earn."""
-
-    @property
-    def read_until(self) -> int:
-        """Past this it may not read, whether it knows or not."""
-        return min(self.end, self.until)
 
 
 @attrs.frozen
